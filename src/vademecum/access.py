@@ -1,0 +1,253 @@
+"""Who may see which notes.
+
+One rule, asked in two ways: `visible_notes` says which notes a caller may see, `readable_note` whether this one may
+be opened now. Both come down to one verdict, and no third way to a note's text exists: what reads text from the
+index demands a `VisibleSet`, and only `visible_notes` can make one. The failure it is shaped against is a second
+copy of the rule that forgets a case.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from vademecum.config import nameless_folders
+from vademecum.errors import NoteUnreadable, NoteWithheld
+from vademecum.vault import FileStamp, contained, load_manifest, stamp_of
+
+Withheld = Literal["private", "never_exposed", "outside_roots", "memory_root"]
+"""Why a note is not served."""
+
+_MAX_DEPTH_BELOW_ROOT: Final = 4
+_FALLBACK_ROOTS: Final = ("brain", "reference")
+_MOST_BYTES: Final = 1 << 24
+_PROJECT_FILES: Final = (".vade-project", ".om-project")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. Never taken from an argument of the question.
+
+    `project` is None for the owner and for a caller that could not be told; the latter sees what everybody may see.
+    """
+
+    project: str | None
+    platforms: tuple[str, ...]
+    origin: Literal["owner", "flag", "roots", "folder", "anonymous"]
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the person whose notes these are asks."""
+        return self.origin == "owner"
+
+
+OWNER: Final = Caller(project=None, platforms=(), origin="owner")
+ANONYMOUS: Final = Caller(project=None, platforms=(), origin="anonymous")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one source serves.
+
+    `whole`: every note at any depth. Otherwise only what lies in one of `roots` (path prefixes on whole segments, no
+    more than four folders deep). Names in `withheld_names` and everything below `memory_root` are never served.
+    """
+
+    roots: tuple[str, ...]
+    withheld_names: tuple[str, ...]
+    memory_root: str | None
+    origin: Literal["manifest", "derived", "fallback", "whole"]
+
+    def as_json(self) -> dict[str, Any]:
+        """The policy as plain values, to be kept with the index."""
+        return {
+            "roots": list(self.roots),
+            "withheld_names": list(self.withheld_names),
+            "memory_root": self.memory_root,
+            "origin": self.origin,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Policy:
+        """The policy that `as_json` gave."""
+        return cls(
+            roots=tuple(stored["roots"]),
+            withheld_names=tuple(stored["withheld_names"]),
+            memory_root=stored["memory_root"],
+            origin=stored["origin"],
+        )
+
+
+WHOLE: Final = Policy(roots=(), withheld_names=(), memory_root=None, origin="whole")
+# What a source serves while nothing at all is known of its manifest: not the whole tree (decision 32).
+UNKNOWN: Final = Policy(roots=_FALLBACK_ROOTS, withheld_names=(), memory_root="memories", origin="fallback")
+
+
+def policy_of(root: Path) -> tuple[Policy, str | None]:
+    """The policy of the source at this root, and a diagnostic when its manifest is broken."""
+    manifest = load_manifest(root)
+    if manifest.state == "absent":
+        return WHOLE, None
+    memory_root = manifest.memory_root
+    origin: Literal["manifest", "derived", "fallback"] = "manifest"
+    roots = manifest.roots("mcp_exposed_roots")
+    if not roots:
+        origin = "derived"
+        roots = tuple(r for r in manifest.roots("user_content_roots") if (root / r).is_dir())
+    if not roots:
+        origin = "fallback"
+        roots = tuple(r for r in _FALLBACK_ROOTS if (root / r).is_dir()) or _FALLBACK_ROOTS
+    served = tuple(r for r in roots if not _inside(r, memory_root))
+    return Policy(served, manifest.withheld_names, memory_root, origin), manifest.diagnostic
+
+
+_SEAL: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleSet:
+    """The notes that one caller may see, as a rule over what the index knows of each note.
+
+    Made by `visible_notes` alone. `sources` are the ids of the sources it covers.
+    """
+
+    caller: Caller
+    policies: Mapping[str, Policy]
+    seal: object = field(repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.seal is not _SEAL:
+            raise TypeError("a VisibleSet is made by access.visible_notes")
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Ids of the sources that may be searched."""
+        return frozenset(self.policies)
+
+    def withheld(self, source_id: str, path: str, *, private: bool) -> Withheld | None:
+        """Why this note is not served to the caller; None when it is."""
+        return _verdict(self.policies[source_id], self.caller, path, private=private)
+
+
+def visible_notes(caller: Caller, policies: Mapping[str, Policy]) -> VisibleSet:
+    """Which notes of these sources the caller may see."""
+    return VisibleSet(caller, dict(policies), _SEAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A note that may be opened: its real path, its present stamp, and whether it is private."""
+
+    path: Path
+    stamp: FileStamp
+    private: bool
+
+
+def readable_note(
+    visible: VisibleSet,
+    source_id: str,
+    path: str,
+    *,
+    root: Path,
+    disk_path: str | None = None,
+    known: FileStamp | None = None,
+    private: bool = False,
+) -> Readable:
+    """Prove on disk that the caller may open this note now.
+
+    `known` and `private` are what the index last saw; `known` is None for a stamp that is not to be believed. A file
+    that changed since then is read and judged afresh, so that a note made private is withheld before a scan notices.
+
+    Raises NoteWithheld, OutsideRoot, NoteNotFound or NoteUnreadable.
+    """
+    file = contained(root, disk_path or path)
+    stamp = stamp_of(os.stat(file, follow_symlinks=False))
+    if stamp != known:
+        private = _is_private_now(file)
+    reason = _verdict(visible.policies[source_id], visible.caller, path, private=private)
+    if reason is not None:
+        raise NoteWithheld(f"{path} is not served to this caller ({reason})", hint=_HINTS[reason])
+    return Readable(file, stamp, private)
+
+
+_HINTS: Final[Mapping[str, str]] = {
+    "private": "Its owner can read it: run the command at a terminal, or with --as-owner.",
+    "never_exposed": "The vault's manifest names this file as never exposed.",
+    "outside_roots": "The vault's manifest does not expose this folder.",
+    "memory_root": "Files of the memory root are memories, not notes.",
+}
+
+
+def _verdict(policy: Policy, caller: Caller, path: str, *, private: bool) -> Withheld | None:
+    """The one rule. What cannot be told is withheld."""
+    if private and not caller.is_owner:
+        return "private"
+    if policy.origin == "whole" and not policy.withheld_names and policy.memory_root is None:
+        return None
+    name = path.replace("\\", "/").rpartition("/")[2].casefold()
+    if any(name == withheld.replace("\\", "/").rpartition("/")[2].casefold() for withheld in policy.withheld_names):
+        return "never_exposed"
+    if policy.memory_root is not None and _inside(path, policy.memory_root):
+        return "memory_root"
+    if policy.origin != "whole" and not any(_served_by(path, root) for root in policy.roots):
+        return "outside_roots"
+    return None
+
+
+def _inside(path: str, root: str) -> bool:
+    folded, folder = path.casefold(), root.casefold()
+    return folded == folder or folded.startswith(folder + "/")
+
+
+def _served_by(path: str, root: str) -> bool:
+    return _inside(path, root) and path.count("/") - root.count("/") - 1 <= _MAX_DEPTH_BELOW_ROOT
+
+
+def _is_private_now(file: Path) -> bool:
+    """Whether a file that the index has not seen in this form is private. Unreadable counts as private."""
+    from vademecum.markdown import parse
+    from vademecum.vault import read_note_bytes
+
+    try:
+        content, _ = read_note_bytes(str(file), max_bytes=_MOST_BYTES)
+    except NoteUnreadable:
+        return True
+    return len(content) > _MOST_BYTES or parse(content.decode("utf-8", "replace"), stem=file.stem).private
+
+
+def caller_in(folder: Path) -> Caller:
+    """The project whose folder a command runs in.
+
+    A `.vade-project` or `.om-project` file there, or at the root of its git checkout, names it; else the folder's own
+    name. The home folder, a file system's root and temporary folders name nothing.
+    """
+    place = _checkout(folder)
+    for name in _PROJECT_FILES:
+        declared = _declared_project(place / name)
+        if declared is not None:
+            return Caller(declared, (), "folder")
+    if place in nameless_folders():
+        return ANONYMOUS
+    return Caller(place.name.lower(), (), "folder")
+
+
+def _checkout(folder: Path) -> Path:
+    real = Path(os.path.realpath(folder))
+    for place in (real, *real.parents):
+        if (place / ".git").exists():
+            return place
+    return real
+
+
+def _declared_project(file: Path) -> str | None:
+    import re
+
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()[:50]
+    except (OSError, UnicodeDecodeError):
+        return None
+    first = next((line.strip() for line in lines if line.strip() and not line.strip().startswith("#")), "")
+    return first.lower() if re.fullmatch(r"[\w.-]+", first) else None

@@ -1,0 +1,275 @@
+"""Vademecum: everything below wired together once. Surfaces call this and decide nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vademecum import config
+from vademecum.access import Caller
+from vademecum.config import Settings, file_lock
+from vademecum.errors import IndexCorrupt, SourceDisabled, SourceNotFound, VadeError
+from vademecum.index import Index, SourceRow, inode_of, quarantine
+from vademecum.search import Passage, Place, Question, Recall, read_passage, recall
+from vademecum.sources import (
+    Preview,
+    Progress,
+    Registry,
+    Removal,
+    Source,
+    SyncReport,
+    finish_removals,
+    preview,
+    remove,
+    sync_source,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor: what was looked at, whether it is well, and what to do if not."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+class Vademecum:
+    """One memory: its sources, its index, and the questions it answers.
+
+    `notify` is told, in one sentence, of anything out of the ordinary that was mended on the way.
+    """
+
+    def __init__(self, settings: Settings, *, notify: Callable[[str], None] = lambda _: None) -> None:
+        self.settings = settings
+        self.registry = Registry(settings)
+        self._notify = notify
+        self._index: Index | None = None
+
+    @property
+    def index(self) -> Index:
+        """The index, opened at its first use. Raises IndexCorrupt, IndexBusy, IndexUnavailable or StateReadOnly."""
+        if self._index is None:
+            if not self.settings.index_file.exists():
+                config.prepare(self.settings)
+            self._index = Index.open(self.settings.index_file, busy_timeout_s=self.settings.busy_timeout_s)
+        return self._index
+
+    def close(self) -> None:
+        """Let go of the index."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    # ── sources
+
+    def add(
+        self,
+        kind: str,
+        path: str,
+        *,
+        name: str | None = None,
+        exclude: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Source, bool, SyncReport]:
+        """Connect a folder and index its text: the source, whether it is new, and what was indexed."""
+        source, created = self.registry.add(kind, path, name=name, exclude=exclude)
+        return source, created, self.sync(source, progress=progress)
+
+    def preview(self, kind: str, path: str, *, exclude: Sequence[str] | None = None) -> Preview:
+        """What `add` would index, by file names alone; nothing is written."""
+        return preview(self.registry.draft(kind, path, exclude=exclude), self.settings)
+
+    def sync(self, source: Source, *, force: bool = False, progress: Progress | None = None) -> SyncReport:
+        """Bring one source's rows up to date. Raises SourceDisabled."""
+        if not source.enabled:
+            raise SourceDisabled(f"{source.name} is disabled")
+        config.prepare(self.settings)
+
+        def waiting() -> None:
+            self._notify(f"Another process is syncing {source.name}; waiting for it.")
+
+        def act() -> SyncReport:
+            self._finish_removals()
+            return sync_source(source, self.index, self.settings, force=force, progress=progress, waiting=waiting)
+
+        return self._healing(act)
+
+    def remove(self, wanted: str) -> Removal:
+        """Disconnect a source and purge every row of it, with proof. Raises SourceNotFound.
+
+        An id that is on no list but still owns rows, since a removal was killed, can be removed too.
+        """
+        source: Source | None = None
+        try:
+            source = self.registry.find(wanted)
+        except SourceNotFound:
+            if wanted not in self._healing(lambda: self.index.sources()):
+                raise
+        source_id = wanted if source is None else source.id
+        return self._healing(
+            lambda: remove(source_id, source, registry=self.registry, index=self.index, settings=self.settings)
+        )
+
+    def describe(self, source: Source) -> dict[str, Any]:
+        """A source's entry, and what the index knows of it."""
+        row = self.index.sources().get(source.id)
+        known: dict[str, Any] = {
+            "state": "empty" if row is None else row.state,
+            "documents": 0 if row is None else row.documents,
+            "chunks": 0 if row is None else self.index.chunk_count(row.row),
+            "last_indexed_at": None if row is None else row.last_indexed_at,
+            "stale_since": None if row is None else row.stale_since,
+            "skipped": {"count": 0, "by_reason": {}} if row is None else _skipped(row.skipped),
+            "diagnostics": [] if row is None else list(row.diagnostics),
+        }
+        if not _is_there(source.root):
+            known["state"] = "unreachable"
+        return {**source.as_json(), **known}
+
+    def details(self, source: Source) -> dict[str, Any]:
+        """`describe`, with the skipped files and the notes whose frontmatter could not be read."""
+        row = self.index.sources().get(source.id)
+        files = [] if row is None else self.index.skipped(row.row, limit=100)
+        warnings = [] if row is None else self.index.warnings(row.row, limit=100)
+        return {
+            **self.describe(source),
+            "skipped_files": [{"path": path, "reason": reason} for path, reason in files],
+            "warnings": [{"path": path, "line": line, "message": message} for path, line, message in warnings],
+            "policy": None if row is None or row.policy is None else row.policy.as_json(),
+        }
+
+    # ── questions
+
+    def recall(self, question: Question, caller: Caller) -> Recall:
+        """Answer a question from the enabled sources."""
+        return self._healing(lambda: recall(question, self.index, self._places(), caller))
+
+    def read(self, address: str, caller: Caller) -> Passage:
+        """Open a note, or a heading, block or line range of it."""
+        return self._healing(lambda: read_passage(address, self.index, self._places(), caller))
+
+    def doctor(self) -> list[Check]:
+        """Look at everything that has to be well."""
+        return [*self._check_state(), *self._check_sources(), *self._check_index()]
+
+    # ── inside
+
+    def _places(self) -> dict[str, Place]:
+        return {source.id: _place(source) for source in self.registry.all() if source.enabled}
+
+    def _healing(self, act: Callable[[], T]) -> T:
+        """Do something with the index; if it proves damaged, build a new one from the sources and do it again."""
+        before = inode_of(self.settings.index_file)
+        try:
+            return act()
+        except IndexCorrupt as exc:
+            self.close()
+            self._replace_index(before, why=exc.message)
+            return act()
+
+    def _replace_index(self, inode: int | None, *, why: str) -> None:
+        config.prepare(self.settings)
+        with file_lock(self.settings.run_dir / "index.lock", wait_s=60, what="the index"):
+            moved = quarantine(self.settings.index_file, self.settings.quarantine_dir, inode=inode)
+            if moved is not None:
+                self._notify(f"{why}. It was moved to {moved}, and the sources are being indexed again.")
+            for source in self.registry.all():
+                if source.enabled:
+                    sync_source(source, self.index, self.settings)
+
+    def _finish_removals(self) -> None:
+        proof = finish_removals(self.registry, self.index, self.settings)
+        if proof is not None:
+            ended = "nothing of it is left" if proof.clean else "something of it may be left: see `vade doctor`"
+            self._notify(f"A removal that was interrupted has been finished; {ended}.")
+
+    def _check_state(self) -> list[Check]:
+        home = self.settings.home
+        if not home.exists():
+            return [Check("state folder", True, f"{home} is not made yet")]
+        mode = home.stat().st_mode & 0o777
+        private = not mode & 0o077
+        writable = os.access(home, os.W_OK | os.X_OK)
+        return [
+            Check("state folder", writable, str(home), f"Make {home} writable for you."),
+            Check("privacy", private, f"mode {mode:04o}", f"Others can read your index: chmod 700 {home}"),
+        ]
+
+    def _check_index(self) -> list[Check]:
+        path = self.settings.index_file
+        if not path.exists():
+            return [Check("index", True, "not made yet")]
+        try:
+            problems = self.index.integrity(thorough=not self.index.read_only)
+            pending = self.index.scrub_pending()
+        except VadeError as exc:
+            return [Check("index", False, exc.message, exc.hint)]
+        return [
+            Check(
+                "index", not problems, "; ".join(problems[:3]) or f"{path.name}, {path.stat().st_size:,} bytes", REBUILD
+            ),
+            Check(
+                "removals",
+                not pending,
+                "deleted text still lies in gaps of the file" if pending else "none unfinished",
+                "Close other vade processes, then run `vade sources sync`.",
+            ),
+        ]
+
+    def _check_sources(self) -> list[Check]:
+        try:
+            sources = self.registry.all()
+        except VadeError as exc:
+            return [Check("sources", False, exc.message, exc.hint)]
+        checks = [Check("sources", True, f"{len(sources)} connected")]
+        try:
+            known = self.index.sources() if self.settings.index_file.exists() else {}
+        except VadeError:  # told by the check of the index
+            return checks
+        return [*checks, *(_check_source(s, known.get(s.id)) for s in sources if s.enabled)]
+
+
+REBUILD = "`vade sources sync --force` reads every note again; if that does not help, delete the index file."
+
+
+def _check_source(source: Source, row: SourceRow | None) -> Check:
+    name = f"source {source.name}"
+    if not _is_there(source.root):
+        return Check(name, False, f"{source.root} is unreachable", "Mount the drive, or remove the source.")
+    if row is None:
+        return Check(name, False, "never indexed", "Run `vade sources sync`.")
+    if row.state != "healthy":
+        detail = "; ".join(row.diagnostics[:3]) or row.state
+        return Check(name, False, detail, f"`vade sources show {source.id}` has the details.")
+    return Check(name, True, f"{row.documents:,} notes, indexed {row.last_indexed_at}")
+
+
+def _skipped(by_reason: Any) -> dict[str, Any]:
+    return {"count": sum(by_reason.values()), "by_reason": dict(sorted(by_reason.items()))}
+
+
+def _is_there(root: Path) -> bool:
+    return os.path.isdir(root) and os.access(root, os.R_OK | os.X_OK)
+
+
+def _place(source: Source) -> Place:
+    labels = source.connector.labels
+    return Place(
+        source_id=source.id,
+        name=source.name,
+        kind=source.kind,
+        root=source.root,
+        display_root=source.display_root,
+        source=labels.source,
+        chunk_type=labels.chunk_type,
+        note_type=labels.note_type,
+        note_header=labels.note_header,
+        harness=labels.harness,
+    )

@@ -1,0 +1,180 @@
+"""The `vade` command: its groups, loaded only when used, its global options, and where every error ends."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from vademecum import config
+from vademecum.cli import output
+from vademecum.errors import UsageError, VadeError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command of the top level: the module that holds it, and its line of help (which must not import it)."""
+
+    module: str
+    help: str
+
+
+COMMANDS: Final = {
+    "completion": Entry("system", "Print the completion script for a shell."),
+    "config": Entry("system", "Read and change settings."),
+    "doctor": Entry("system", "Check everything and say what to do about what is wrong."),
+    "read": Entry("recall", "Print a note, or a heading, block or line range of it."),
+    "recall": Entry("recall", "Ask, and get the notes and memories that answer, with a receipt."),
+    "search": Entry("recall", "Ask the notes only."),
+    "sources": Entry("sources", "Connect, index and remove folders of notes."),
+    "status": Entry("system", "Show what is connected and how it is."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are run, and listed from a table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order of the alphabet."""
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of this name."""
+        del ctx
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(f"vademecum.cli.{entry.module}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands of --help, without importing one of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].help) for name in self.list_commands(ctx)])
+
+
+@dataclass(slots=True)
+class Session:
+    """What every command of one call shares."""
+
+    as_owner: bool = False
+    as_json: bool = False
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        output.say(f"vade {version()}")
+        ctx.exit()
+
+
+def version() -> str:
+    """The version of the installed package."""
+    from importlib.metadata import version as installed
+
+    return installed("vademecum")
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--as-owner", is_flag=True, help="Act as the owner of the notes, also where no terminal is attached.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Print the version."
+)
+@click.pass_context
+def vade(ctx: click.Context, as_owner: bool) -> None:
+    """One memory for every coding agent: local, and kept in your own Markdown.
+
+    Connect a vault with `vade sources add obsidian PATH`, then ask it with `vade recall "QUESTION"`.
+    """
+    ctx.obj = Session(as_owner=as_owner)
+
+
+def json_option(function: F) -> F:
+    """Add --json to a command."""
+
+    def keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        ctx.find_root().obj.as_json = value
+
+    return click.option("--json", is_flag=True, expose_value=False, callback=keep, help="Print one JSON object.")(
+        function
+    )
+
+
+def open_app() -> Any:
+    """The application on this call's state folder, closed when the command ends."""
+    from vademecum.app import Vademecum
+
+    app = Vademecum(config.load(), notify=output.note)
+    click.get_current_context().call_on_close(app.close)
+    return app
+
+
+def caller() -> Any:
+    """Who runs this command: the owner at a terminal or by --as-owner, else the project whose folder it runs in."""
+    from vademecum.access import OWNER, caller_in
+
+    session: Session = click.get_current_context().find_root().obj
+    at_terminal = sys.stdin is not None and sys.stdin.isatty() and not config.called_by_an_agent()
+    return OWNER if session.as_owner or at_terminal else caller_in(Path.cwd())
+
+
+def as_json() -> bool:
+    """Whether --json was given."""
+    session: Session = click.get_current_context().find_root().obj
+    return session.as_json
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one call of the command line; never raises, never shows a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    wants_json = "--json" in argv
+    try:
+        status = vade.main(args=list(argv), prog_name="vade", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else output.DONE
+    except VadeError as exc:
+        return output.print_error(exc, as_json=wants_json)
+    except click.ClickException as exc:
+        return _usage_error(exc, as_json=wants_json)
+    except (click.Abort, KeyboardInterrupt):
+        output.note("Interrupted. What was finished stays; run it again to go on.")
+        return output.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return output.DONE
+    except Exception as exc:  # noqa: BLE001 - the last stop: a person gets a sentence, the log the place
+        return _unexpected(exc, as_json=wants_json)
+
+
+def _usage_error(exc: click.ClickException, *, as_json: bool) -> int:
+    ctx = getattr(exc, "ctx", None)
+    hint = (
+        f"`{ctx.command_path} --help` shows how it is used." if ctx is not None else "`vade --help` shows the commands."
+    )
+    if isinstance(exc, click.exceptions.NoArgsIsHelpError):
+        output.note(exc.format_message())
+        return output.USAGE
+    return output.print_error(UsageError(exc.format_message(), hint=hint), as_json=as_json)
+
+
+def _unexpected(exc: Exception, *, as_json: bool) -> int:
+    where = "it could not be logged"
+    with contextlib.suppress(VadeError, OSError):
+        where = f"its place is noted in {config.log_crash(exc)}"
+    return output.print_error(
+        VadeError(f"something that should not happen did ({type(exc).__name__}); {where}", hint="Please report it."),
+        as_json=as_json,
+    )

@@ -1,0 +1,120 @@
+"""Printing for people and for programs, and the exit status of every error.
+
+A result goes to stdout, everything else to stderr. With --json, stdout holds one object and nothing else. Notes are
+untrusted text: what is printed for people never carries control characters to their terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from vademecum import errors
+
+if TYPE_CHECKING:
+    from vademecum.sources import Progress
+
+DONE, REFUSED, USAGE, NOT_FOUND, UNAVAILABLE, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+EXIT_STATUS: Final[Mapping[type[errors.VadeError], int]] = {
+    errors.VadeError: REFUSED,
+    errors.UsageError: USAGE,
+    errors.ConfigError: REFUSED,
+    errors.StateError: UNAVAILABLE,
+    errors.StateReadOnly: UNAVAILABLE,
+    errors.StateBusy: UNAVAILABLE,
+    errors.SourceError: REFUSED,
+    errors.SourceNotFound: NOT_FOUND,
+    errors.SourceAmbiguous: REFUSED,
+    errors.SourceDisabled: REFUSED,
+    errors.SourceRemoved: REFUSED,
+    errors.SourceRootInvalid: REFUSED,
+    errors.SourceRootNested: REFUSED,
+    errors.SourceRootMissing: UNAVAILABLE,
+    errors.SourcesFileCorrupt: REFUSED,
+    errors.GlobInvalid: REFUSED,
+    errors.NoteError: REFUSED,
+    errors.NoteNotFound: NOT_FOUND,
+    errors.NoteAmbiguous: REFUSED,
+    errors.NoteWithheld: REFUSED,
+    errors.NoteUnreadable: UNAVAILABLE,
+    errors.OutsideRoot: REFUSED,
+    errors.IndexFailure: UNAVAILABLE,
+    errors.IndexBusy: UNAVAILABLE,
+    errors.IndexCorrupt: UNAVAILABLE,
+    errors.IndexUnavailable: UNAVAILABLE,
+}
+
+
+def clean(text: str) -> str:
+    """Text as it may be shown on a terminal: line breaks and tabs stay, every other control character goes."""
+    if text.isprintable():
+        return text
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs", "Co"))
+
+
+def one_line(text: str) -> str:
+    """Text on one line, control characters gone."""
+    return " ".join(clean(text).split())
+
+
+def say(text: str = "") -> None:
+    """Print a line of the result."""
+    sys.stdout.write(clean(text) + "\n")
+
+
+def note(text: str) -> None:
+    """Print a line that is no part of the result."""
+    sys.stderr.write(clean(text) + "\n")
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print the one object of --json."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+
+
+def print_error(exc: errors.VadeError, *, as_json: bool) -> int:
+    """Say what went wrong and what to do now; the exit status."""
+    if as_json:
+        print_json({"error": {"code": exc.code, "message": exc.message, "hint": exc.hint}})
+    note(f"error: {exc.message}")
+    if exc.hint:
+        note(f"       {exc.hint}")
+    return EXIT_STATUS[type(exc)]
+
+
+def table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: "1 note", "1,204 notes"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def by_reason(reasons: Mapping[str, int]) -> str:
+    """Counts by reason in words: "3 empty, 1 too large"."""
+    return ", ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in sorted(reasons.items()))
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress | None]:
+    """A progress bar on a terminal; None where there is none to draw on."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total, _: bar.update(task, completed=done, total=total)

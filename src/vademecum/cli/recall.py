@@ -1,0 +1,163 @@
+"""`vade recall`, `vade search` and `vade read`: ask, and open what answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+from vademecum.cli import output
+from vademecum.cli.main import as_json, caller, json_option, open_app
+from vademecum.errors import UsageError
+from vademecum.index import Filters
+from vademecum.search import Hit, Question, Recall
+from vademecum.vault import note_key
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MOST_HITS = 100
+_EXCERPT_LINES = 4
+_WIDTH = 100
+
+
+def question_options(function: F) -> F:
+    """The arguments and options that recall and search share."""
+    options = (
+        click.argument("query", nargs=-1, required=True),
+        click.option("--limit", type=click.IntRange(1, _MOST_HITS, clamp=True), help="Hits at most; 10 if not set."),
+        click.option("--source", multiple=True, metavar="ID", help="Only this source. Repeatable."),
+        click.option("--path", default="", metavar="PREFIX", help="Only notes whose path starts so."),
+        click.option(
+            "--tag", multiple=True, metavar="T", help="Only notes with this tag, or one below it. Repeatable."
+        ),
+        click.option(
+            "--since", metavar="D", help="Only notes of this day or later: 2026-01-31, or 30d for 30 days ago."
+        ),
+        click.option("--until", metavar="D", help="Only notes of this day or earlier."),
+        click.option("--without", multiple=True, metavar="WORD", help="No notes with this word. Repeatable."),
+        click.option(
+            "--lane",
+            type=click.Choice(["words", "meaning", "hybrid"]),
+            default="hybrid",
+            help="How to look.",
+            show_default=True,
+        ),
+        click.option("--explain", is_flag=True, help="Show how each score came about."),
+        json_option,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command()
+@question_options
+@click.option(
+    "--include",
+    type=click.Choice(["all", "memories", "sources"]),
+    default="all",
+    show_default=True,
+    help="What to ask.",
+)
+def recall(query: tuple[str, ...], include: Any, **options: Any) -> None:
+    """Ask, and get the notes and memories that answer, best first, with a receipt of what was looked at.
+
+    "Quotes" ask for a phrase; -word leaves out notes with that word.
+    """
+    _answer(" ".join(query), include, **options)
+
+
+@click.command()
+@question_options
+def search(query: tuple[str, ...], **options: Any) -> None:
+    """Ask the notes only. Takes what `vade recall` takes."""
+    _answer(" ".join(query), "sources", **options)
+
+
+@click.command()
+@click.argument("address", metavar="PATH[#Heading|#^block|:FIRST-LAST]")
+@json_option
+def read(address: str) -> None:
+    """Print a note, or a heading, block or line range of it, as its file is now.
+
+    PATH is what recall prints, or the end of it: absolute, relative to a source, with or without .md.
+    """
+    app = open_app()
+    passage = app.read(address, caller())
+    if as_json():
+        output.print_json(passage.as_json())
+    else:
+        output.say(passage.text.removesuffix("\n"))
+
+
+def _answer(text: str, include: Any, **options: Any) -> None:
+    app = open_app()
+    chosen = [app.registry.find(wanted).id for wanted in options["source"]]
+    question = Question(
+        text=text,
+        limit=options["limit"] or app.settings.recall_limit,
+        lane=options["lane"],
+        include=include,
+        without=options["without"],
+        filters=Filters(
+            sources=frozenset(chosen) if chosen else None,
+            path_prefix=note_key(options["path"]).removeprefix("./"),
+            tags=tuple(tag.lstrip("#").casefold() for tag in options["tag"]),
+            since=parse_day(options["since"], "--since"),
+            until=parse_day(options["until"], "--until"),
+        ),
+        explain=options["explain"],
+    )
+    answer = app.recall(question, caller())
+    if as_json():
+        output.print_json(answer.as_json())
+    else:
+        _print_answer(answer)
+
+
+def parse_day(text: str | None, option: str) -> str:
+    """A day as ISO text, from ISO text or "30d" (days) or "6w" (weeks) ago; "" when none was given."""
+    if text is None:
+        return ""
+    ago = re.fullmatch(r"(\d{1,5})([dw])", text.strip())
+    try:
+        if ago:
+            days = int(ago[1]) * (7 if ago[2] == "w" else 1)
+            return (datetime.now(UTC).date() - timedelta(days=days)).isoformat()
+        return date.fromisoformat(text.strip()).isoformat()
+    except (ValueError, OverflowError) as exc:
+        raise UsageError(
+            f"{option} takes a day, not {text!r}", hint="Write 2026-01-31, or 30d for 30 days ago."
+        ) from exc
+
+
+def _print_answer(answer: Recall) -> None:
+    if not answer.hits:
+        output.say("Nothing found.")
+    for number, hit in enumerate(answer.hits, 1):
+        _print_hit(number, hit)
+    output.say(answer.receipt.line())
+
+
+def _print_hit(number: int, hit: Hit) -> None:
+    place = " › ".join([hit.title, *(h for h in hit.heading_path if h != hit.title)])
+    marks = "".join(f"  [{mark}]" for mark, on in (("stale", hit.stale), ("private", hit.private)) if on)
+    output.say(f"{number}. {output.one_line(place)}  {hit.score:.2f}{marks}")
+    output.say(
+        f"   {output.one_line(hit.source_path)}:{hit.line_start}-{hit.line_end}  ({output.one_line(hit.place.name)})"
+    )
+    for line in _excerpt(hit.content):
+        output.say(f"   │ {line}")
+    if hit.explain is not None:
+        parts = " + ".join(f"{part['name']} {part['value']:.4f}" for part in hit.explain["parts"])
+        output.say(f"   score {hit.score:.4f} = {parts}; met: {', '.join(hit.explain['matched_terms']) or 'none'}")
+    output.say()
+
+
+def _excerpt(content: str) -> list[str]:
+    lines = [output.one_line(line) for line in content.split("\n")]
+    shown = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in lines if line]
+    return shown[:_EXCERPT_LINES]

@@ -1,0 +1,144 @@
+"""`vade status`, `doctor`, `config` and `completion`: the product about itself."""
+
+from __future__ import annotations
+
+import click
+
+from vademecum import config as settings_of
+from vademecum.cli import output
+from vademecum.cli.main import as_json, json_option, open_app, vade, version
+
+
+@click.command()
+@json_option
+def status() -> None:
+    """Show what is connected and how it is."""
+    app = open_app()
+    described = [app.describe(source) for source in app.registry.all()]
+    path = app.settings.index_file
+    size = path.stat().st_size if path.exists() else 0
+    if as_json():
+        output.print_json(
+            {
+                "version": version(),
+                "home": str(app.settings.home),
+                "index": {"file": str(path), "bytes": size, "documents": sum(s["documents"] for s in described)},
+                "lanes": {"words": "ok", "meaning": "off"},
+                "sources": described,
+            }
+        )
+        return
+    output.say(f"vade {version()}, state in {app.settings.home}")
+    notes = output.count(sum(s["documents"] for s in described), "note")
+    output.say(f"Index: {notes}, {size:,} bytes. Words lane on; meaning lane off (no model).")
+    for entry in described:
+        state = entry["state"] if entry["enabled"] else "disabled"
+        output.say(f"  {output.one_line(entry['name'])}: {output.count(entry['documents'], 'note')}, {state}")
+    if not described:
+        output.say("No source is connected. `vade sources add obsidian PATH` connects a vault.")
+
+
+@click.command()
+@json_option
+def doctor() -> int:
+    """Check everything and say what to do about what is wrong. Exits 1 when something is."""
+    app = open_app()
+    checks = app.doctor()
+    well = all(check.ok for check in checks)
+    if as_json():
+        output.print_json(
+            {
+                "status": "healthy" if well else "degraded",
+                "checks": [
+                    {"name": c.name, "ok": c.ok, "detail": c.detail, "remedy": "" if c.ok else c.remedy} for c in checks
+                ],
+            }
+        )
+    else:
+        for check in checks:
+            output.say(
+                f"{'ok  ' if check.ok else 'BAD '}  {output.one_line(check.name)}: {output.one_line(check.detail)}"
+            )
+            if not check.ok and check.remedy:
+                output.say(f"      {check.remedy}")
+    return output.DONE if well else output.REFUSED
+
+
+@click.group()
+def config() -> None:
+    """Read and change settings."""
+
+
+@config.command()
+@click.argument("name")
+@json_option
+def get(name: str) -> None:
+    """Print the value of a setting."""
+    which = settings_of.setting(name)
+    value = settings_of.load().values[which.name]
+    if as_json():
+        output.print_json({"name": which.name, "value": value, "default": which.default})
+    else:
+        output.say(_shown(value))
+
+
+@config.command(name="set")
+@click.argument("name")
+@click.argument("value")
+@json_option
+def set_value(name: str, value: str) -> None:
+    """Change a setting."""
+    which = settings_of.setting(name)
+    parsed = settings_of.parse_value(which, value)
+    settings_of.write_value(settings_of.load(), which, parsed)
+    if as_json():
+        output.print_json({"name": which.name, "value": parsed, "default": which.default})
+    else:
+        output.say(f"{which.name} = {_shown(parsed)}")
+
+
+@config.command(name="list")
+@json_option
+def list_settings() -> None:
+    """List every setting with its value and what it does."""
+    values = settings_of.load().values
+    if as_json():
+        output.print_json(
+            {
+                "settings": [
+                    {"name": s.name, "value": values[s.name], "default": s.default, "help": s.help}
+                    for s in settings_of.SETTINGS
+                ]
+            }
+        )
+        return
+    output.table([(s.name, _shown(values[s.name]), s.help) for s in settings_of.SETTINGS])
+
+
+@config.command()
+@json_option
+def path() -> None:
+    """Print where the settings file lies, whether it exists yet or not."""
+    file = settings_of.state_home() / "config.toml"
+    if as_json():
+        output.print_json({"path": str(file), "exists": file.exists()})
+    else:
+        output.say(str(file))
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for a shell.
+
+    For bash, put this into ~/.bashrc:  eval "$(vade completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None
+    output.say(script(vade, {}, "vade", "_VADE_COMPLETE").source())
+
+
+def _shown(value: int | float | bool | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,287 @@
+"""Where vademecum keeps its state, and the settings a person can change.
+
+The only reader of the environment and of config.toml. Its failure to guard against is a setting that is silently
+ignored: an unknown name or a value of the wrong type is an error, never a default.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from vademecum.errors import ConfigError, StateBusy, StateError, StateReadOnly
+
+SCHEMA_NUMBER: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its dotted name in config.toml, its default (whose type is the setting's), and what it does."""
+
+    name: str
+    default: int | float | bool | str
+    help: str
+    least: float | None = None
+
+
+SETTINGS: Final = (
+    Setting("recall.limit", 10, "Hits in an answer when --limit is not given.", least=1),
+    Setting("sources.max_file_bytes", 4 * 1024 * 1024, "A larger file is skipped as too_large.", least=1),
+    Setting("sources.max_files", 200_000, "A scan that meets more notes than this stops and deletes nothing.", least=1),
+    Setting("index.busy_timeout_s", 15.0, "How long to wait for another process that is writing.", least=0),
+)
+
+# Any of these in the environment means that an agent, not its owner, typed the command.
+AGENT_VARIABLES: Final = (
+    "CLAUDECODE",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_PROJECT_DIR",
+    "CODEX_SANDBOX",
+    "CODEX_THREAD_ID",
+    "GEMINI_CLI",
+    "CURSOR_AGENT",
+    "AI_AGENT",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The state folder and every setting's value."""
+
+    home: Path
+    values: Mapping[str, int | float | bool | str]
+
+    @property
+    def config_file(self) -> Path:
+        """The settings a person wrote."""
+        return self.home / "config.toml"
+
+    @property
+    def sources_file(self) -> Path:
+        """The list of sources: the truth about what is mounted."""
+        return self.home / "sources.json"
+
+    @property
+    def index_file(self) -> Path:
+        """The index of this program's schema number."""
+        return self.home / f"index-{SCHEMA_NUMBER}.db"
+
+    @property
+    def run_dir(self) -> Path:
+        """Lock files; safe to delete when nothing runs."""
+        return self.home / "run"
+
+    @property
+    def quarantine_dir(self) -> Path:
+        """Damaged index files, kept until the next removal."""
+        return self.home / "quarantine"
+
+    @property
+    def recall_limit(self) -> int:
+        """Hits in an answer by default."""
+        return int(self.values["recall.limit"])
+
+    @property
+    def max_file_bytes(self) -> int:
+        """Files above this many bytes are skipped."""
+        return int(self.values["sources.max_file_bytes"])
+
+    @property
+    def max_files(self) -> int:
+        """Notes a scan may list."""
+        return int(self.values["sources.max_files"])
+
+    @property
+    def busy_timeout_s(self) -> float:
+        """Seconds to wait for another writer."""
+        return float(self.values["index.busy_timeout_s"])
+
+
+def load(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the settings of the state folder that the environment names.
+
+    Raises ConfigError for a config.toml that cannot be read or holds what no setting explains.
+    """
+    home = state_home(environment)
+    values: dict[str, int | float | bool | str] = {s.name: s.default for s in SETTINGS}
+    values.update(_read_file(home / "config.toml"))
+    return Settings(home=home, values=values)
+
+
+def state_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The state folder: VADE_HOME, else ~/.vademecum; absolute, links resolved."""
+    named = environment.get("VADE_HOME", "").strip()
+    try:
+        home = Path(named).expanduser() if named else Path.home() / ".vademecum"
+        return Path(os.path.realpath(home))
+    except (RuntimeError, ValueError, OSError) as exc:
+        raise ConfigError(
+            f"the state folder cannot be found: {exc}", hint="Set VADE_HOME to an absolute path."
+        ) from exc
+
+
+def called_by_an_agent(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the environment shows that a coding agent started this process."""
+    return any(environment.get(name) for name in AGENT_VARIABLES)
+
+
+def nameless_folders(environment: Mapping[str, str] = os.environ) -> frozenset[Path]:
+    """Folders whose name says nothing of a project: the home folder, a file system's root, temporary folders."""
+    named = ("/", "/tmp", "/var/tmp", environment.get("TMPDIR", ""), environment.get("HOME", ""))  # noqa: S108 - compared, never opened
+    return frozenset(Path(os.path.realpath(name)) for name in named if name)
+
+
+def prepare(settings: Settings) -> None:
+    """Make the state folder, readable by its owner only.
+
+    Raises StateReadOnly or StateError when that cannot be done.
+    """
+    try:
+        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.run_dir.mkdir(mode=0o700, exist_ok=True)
+    except (PermissionError, OSError) as exc:
+        if isinstance(exc, FileExistsError | NotADirectoryError):
+            raise StateError(
+                f"the state folder {settings.home} is a file", hint="Point VADE_HOME at a folder."
+            ) from exc
+        raise StateReadOnly(f"the state folder {settings.home} cannot be written: {exc.strerror}") from exc
+
+
+def setting(name: str) -> Setting:
+    """The setting of this dotted name. Raises ConfigError when there is none."""
+    for candidate in SETTINGS:
+        if candidate.name == name:
+            return candidate
+    raise ConfigError(f'no setting is called "{name}"')
+
+
+def parse_value(which: Setting, text: str) -> int | float | bool | str:
+    """Read a value that a person typed as the setting's type."""
+    kind = type(which.default)
+    try:
+        if kind is bool:
+            value: int | float | bool | str = {"true": True, "false": False}[text.strip().lower()]
+        else:
+            value = kind(text.replace("_", "") if kind in (int, float) else text)
+    except (KeyError, ValueError) as exc:
+        raise ConfigError(f"{which.name} takes {_kind_name(kind)}, not {text!r}") from exc
+    return _checked(which, value)
+
+
+def write_value(settings: Settings, which: Setting, value: int | float | bool | str) -> None:
+    """Set one setting in config.toml and leave every other byte of the file as it is."""
+    import tomlkit
+
+    prepare(settings)
+    path = settings.config_file
+    _read_file(path)  # a broken file is refused here, before anything is written over it
+    document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+    table, _, key = which.name.partition(".")
+    if table not in document:
+        document[table] = tomlkit.table()
+    document[table][key] = value
+    replace_file(path, tomlkit.dumps(document).encode())
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file of the state folder so that a crash leaves the old one or the new one, never a torn one."""
+    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        with open(temporary, "xb", opener=_private_file) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as exc:
+        temporary.unlink(missing_ok=True)
+        raise StateReadOnly(f"{path} cannot be written: {exc.strerror}") from exc
+
+
+def log_crash(exc: BaseException, environment: Mapping[str, str] = os.environ) -> Path:
+    """Note where an unexpected error arose, in logs/crash.log; without its message, which may quote a note."""
+    import traceback
+
+    folder = state_home(environment) / "logs"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / "crash.log"
+    with open(path, "a", encoding="utf-8", opener=_private_file) as log:
+        log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {type(exc).__name__}\n")
+        log.writelines(traceback.format_tb(exc.__traceback__))
+    return path
+
+
+@contextmanager
+def file_lock(path: Path, *, wait_s: float, what: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold a lock among processes; the system lets go of it when its holder dies.
+
+    `waiting` is called once if somebody else holds it. Raises StateBusy after `wait_s`, StateReadOnly.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise StateReadOnly(f"{path} cannot be opened: {exc.strerror}") from exc
+    try:
+        deadline, told = time.monotonic() + wait_s, False
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as exc:
+                if waiting is not None and not told:
+                    waiting()
+                told = True
+                if time.monotonic() > deadline:
+                    raise StateBusy(f"another process has been using {what} for {wait_s:.0f} s") from exc
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _private_file(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _read_file(path: Path) -> dict[str, int | float | bool | str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path} cannot be read: {exc}") from exc
+    import tomllib
+
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+    values = {}
+    for table, entries in tables.items():
+        if not isinstance(entries, dict):
+            raise ConfigError(f"{path}: {table} stands outside of a table")
+        for key, value in entries.items():
+            which = setting(f"{table}.{key}")
+            values[which.name] = _checked(which, value)
+    return values
+
+
+def _checked(which: Setting, value: Any) -> int | float | bool | str:
+    kind = type(which.default)
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise ConfigError(f"{which.name} takes {_kind_name(kind)}, not {value!r}")
+    if which.least is not None and not float(value) >= which.least:
+        raise ConfigError(f"{which.name} must be at least {which.least:g}, not {value!r}")
+    checked: int | float | bool | str = value
+    return checked
+
+
+def _kind_name(kind: type) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "text")

@@ -1,0 +1,212 @@
+"""Every error that vademecum raises on purpose.
+
+A foreign exception is translated into one of these once, at the boundary where it arises, so that a surface needs
+to know this tree only. Each class carries a stable `code`, on which scripts may rely, and each error a `hint` that
+tells a person what to do now. Nothing here prints.
+
+    VadeError
+    ├── UsageError               the call's words do not fit together
+    ├── ConfigError              a setting or config.toml
+    ├── StateError               the state folder and its lock files
+    │   ├── StateReadOnly
+    │   └── StateBusy
+    ├── SourceError              sources and their list
+    │   ├── SourceNotFound
+    │   ├── SourceAmbiguous
+    │   ├── SourceDisabled
+    │   ├── SourceRemoved
+    │   ├── SourceRootInvalid
+    │   ├── SourceRootNested
+    │   ├── SourceRootMissing
+    │   ├── SourcesFileCorrupt
+    │   └── GlobInvalid
+    ├── NoteError                one note
+    │   ├── NoteNotFound
+    │   ├── NoteAmbiguous
+    │   ├── NoteWithheld
+    │   ├── NoteUnreadable
+    │   └── OutsideRoot
+    └── IndexFailure             the index file
+        ├── IndexBusy
+        ├── IndexCorrupt
+        └── IndexUnavailable
+"""
+
+from __future__ import annotations
+
+
+class VadeError(Exception):
+    """An error with a stable code and a hint for the person who meets it."""
+
+    code = "error"
+    default_hint = ""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = self.default_hint if hint is None else hint
+
+
+class UsageError(VadeError):
+    """Options or arguments that do not fit together."""
+
+    code = "usage"
+
+
+class ConfigError(VadeError):
+    """A setting that does not exist, a value of the wrong type, or a config.toml that cannot be read."""
+
+    code = "bad_config"
+    default_hint = "`vade config list` shows every setting; `vade config path` names the file."
+
+
+class StateError(VadeError):
+    """The state folder cannot be used."""
+
+    code = "state_unusable"
+
+
+class StateReadOnly(StateError):
+    """The state folder does not accept writes."""
+
+    code = "state_read_only"
+    default_hint = "Make the state folder writable, or point VADE_HOME at another one."
+
+
+class StateBusy(StateError):
+    """Another process holds a lock of the state folder for longer than we wait."""
+
+    code = "state_busy"
+    default_hint = "Another vade command is working; try again when it has finished."
+
+
+class SourceError(VadeError):
+    """Something about a source, or about the list of sources."""
+
+    code = "source_error"
+
+
+class SourceNotFound(SourceError):
+    """No source has this id, id prefix or name."""
+
+    code = "source_not_found"
+    default_hint = "`vade sources list` shows all."
+
+
+class SourceAmbiguous(SourceError):
+    """More than one source fits a prefix or a name."""
+
+    code = "source_ambiguous"
+    default_hint = "Give the whole id; `vade sources list` shows all."
+
+
+class SourceDisabled(SourceError):
+    """The source is switched off, so it is neither scanned nor searched."""
+
+    code = "source_disabled"
+    default_hint = "`vade sources enable ID` switches it on."
+
+
+class SourceRemoved(SourceError):
+    """The source was removed while it was being indexed."""
+
+    code = "source_removed"
+    default_hint = "Nothing to do: its rows are gone. Add it again if that was not meant."
+
+
+class SourceRootInvalid(SourceError):
+    """A path that cannot be the root of a source."""
+
+    code = "source_root_invalid"
+
+
+class SourceRootNested(SourceError):
+    """A root that equals, contains or lies inside the root of another source."""
+
+    code = "source_root_nested"
+    default_hint = "Remove the other source first, or exclude nothing and keep just that one."
+
+
+class SourceRootMissing(SourceError):
+    """The root of a source is not there or cannot be listed: an outage, never a deletion."""
+
+    code = "source_root_missing"
+    default_hint = "Mount the drive or restore the folder, then run `vade sources sync`; or remove the source."
+
+
+class SourcesFileCorrupt(SourceError):
+    """sources.json cannot be understood, so nothing may be changed or purged on its word."""
+
+    code = "sources_file_corrupt"
+    default_hint = "Repair the file or move it away; it was left as it is, and nothing was purged."
+
+
+class GlobInvalid(SourceError):
+    """An exclude glob that could never mean what was hoped."""
+
+    code = "glob_invalid"
+    default_hint = "Globs are relative to the source's root, use forward slashes, * and **."
+
+
+class NoteError(VadeError):
+    """Something about one note."""
+
+    code = "note_error"
+
+
+class NoteNotFound(NoteError):
+    """No note answers to this path, heading, block or line range."""
+
+    code = "note_not_found"
+
+
+class NoteAmbiguous(NoteError):
+    """Several notes answer to this path."""
+
+    code = "note_ambiguous"
+
+
+class NoteWithheld(NoteError):
+    """The note exists but is not served to this caller."""
+
+    code = "note_withheld"
+
+
+class NoteUnreadable(NoteError):
+    """The file of a note cannot be read now."""
+
+    code = "note_unreadable"
+    default_hint = "Check the file's permissions, or wait until its drive or cloud folder is back."
+
+
+class OutsideRoot(NoteError):
+    """A path that leads, or may lead, out of every source."""
+
+    code = "outside_root"
+    default_hint = "Give a path relative to a source's root, as recall prints it."
+
+
+class IndexFailure(VadeError):
+    """The index file. It is a cache: deleting it loses time, never knowledge."""
+
+    code = "index_error"
+
+
+class IndexBusy(IndexFailure):
+    """Another process kept the index locked for longer than we wait."""
+
+    code = "index_busy"
+    default_hint = "Another vade command is writing; try again when it has finished."
+
+
+class IndexCorrupt(IndexFailure):
+    """The index file is damaged."""
+
+    code = "index_corrupt"
+    default_hint = "`vade sources sync` moves it to quarantine and builds a new one from the sources."
+
+
+class IndexUnavailable(IndexFailure):
+    """The index file cannot be opened."""
+
+    code = "index_unavailable"

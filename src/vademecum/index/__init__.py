@@ -1,0 +1,41 @@
+"""What is stored: one SQLite file that can be deleted at any time and costs minutes to rebuild.
+
+All SQL of the product lives here, and nothing above this package knows which engine runs.
+"""
+
+from vademecum.index.lexical import Candidate, Filters, WordsLane, WordsQuery
+from vademecum.index.purge import Proof, Purged, Witness, holders, search_bytes
+from vademecum.index.store import (
+    BATCH,
+    Index,
+    IndexedNote,
+    Located,
+    NoteText,
+    SourceRow,
+    SourceState,
+    StoredNote,
+    inode_of,
+    quarantine,
+)
+
+__all__ = [
+    "BATCH",
+    "Candidate",
+    "Filters",
+    "Index",
+    "IndexedNote",
+    "Located",
+    "NoteText",
+    "Proof",
+    "Purged",
+    "SourceRow",
+    "SourceState",
+    "StoredNote",
+    "Witness",
+    "WordsLane",
+    "WordsQuery",
+    "holders",
+    "inode_of",
+    "quarantine",
+    "search_bytes",
+]

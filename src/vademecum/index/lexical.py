@@ -1,0 +1,177 @@
+"""The words lane: a question's words against the two full-text tables, best first, filters applied inside.
+
+People's words can never raise: every word is quoted, so nothing that is typed is an operator. A filter never runs
+after a limit that it could empty: when too few of the first rows are admitted, all of them are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import apsw
+
+from vademecum.access import VisibleSet
+from vademecum.index.schema import is_identifier, lexical_form, unsplit
+
+CANDIDATES: Final = 100
+"""Rows that each of the two tables contributes."""
+
+# Columns: title, headings, body; and title, aliases, tags, headings, body.
+_CHUNK_WEIGHTS: Final = "2, 1.5, 1"
+_NOTE_WEIGHTS: Final = "2, 2, 1.5, 1.5, 1"
+
+_CHUNKS: Final = f"""
+select f.id, f.s, c.document, d.source, d.path, d.private, d.date, d.tags, c.ordinal
+from (select rowid as id, bm25(chunk_fts, {_CHUNK_WEIGHTS}) as s
+      from chunk_fts where chunk_fts match ? order by s limit ?) f
+cross join chunk c on c.id = f.id
+cross join document d on d.id = c.document
+order by f.s, f.id"""
+_NOTES: Final = f"""
+select null, f.s, d.id, d.source, d.path, d.private, d.date, d.tags, -1
+from (select rowid as id, bm25(note_fts, {_NOTE_WEIGHTS}) as s
+      from note_fts where note_fts match ? order by s limit ?) f
+cross join document d on d.id = f.id
+order by f.s, f.id"""
+
+
+@dataclass(frozen=True, slots=True)
+class WordsQuery:
+    """A question as words: any of `terms`, every one of `phrases`, in no note that holds one of `excluded`."""
+
+    terms: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to look for."""
+        return not (self.terms or self.phrases)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a hit has to satisfy. Dates are ISO days, inclusive; a tag also stands for the tags nested below it."""
+
+    sources: frozenset[str] | None = None
+    path_prefix: str = ""
+    tags: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+
+    def admit(self, source_id: str, path: str, date: str, tags: str) -> bool:
+        """Whether a note passes. `tags` are its tags, one a line."""
+        if self.sources is not None and source_id not in self.sources:
+            return False
+        if not path.startswith(self.path_prefix):
+            return False
+        if (self.since and date < self.since) or (self.until and date > self.until):
+            return False
+        if not self.tags:
+            return True
+        held = tags.casefold().split("\n")
+        return all(any(t == tag or t.startswith(tag + "/") for t in held) for tag in self.tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk, or a whole note when `chunk` is None, with its bm25 turned so that more is better.
+
+    `place` (source id, path, ordinal) orders equal scores, whatever order the notes were indexed in.
+    """
+
+    chunk: int | None
+    document: int
+    score: float
+    place: tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class WordsLane:
+    """What the words lane found, each list best first, and the notes it had to withhold, by reason."""
+
+    chunks: list[Candidate] = field(default_factory=list)
+    notes: list[Candidate] = field(default_factory=list)
+    withheld: dict[int, str] = field(default_factory=dict)
+
+
+def words_lane(
+    connection: apsw.Connection,
+    query: WordsQuery,
+    visible: VisibleSet,
+    *,
+    sources: Mapping[int, str],
+    filters: Filters,
+) -> WordsLane:
+    """Rank chunks and notes for a question. `sources` maps the index's row ids of sources to their ids."""
+    lane = WordsLane()
+    if query.empty:
+        return lane
+    excluded = _notes_with_any(connection, query.excluded)
+
+    def admit(row: tuple[Any, ...]) -> bool:
+        _, _, document, source, path, private, date, tags, _ = row
+        source_id = sources.get(source)
+        if source_id is None or source_id not in visible.policies or document in excluded:
+            return False
+        if not filters.admit(source_id, path, date, tags):
+            return False
+        reason = visible.withheld(source_id, path, private=bool(private))
+        if reason is not None:
+            lane.withheld[document] = reason
+        return reason is None
+
+    expression = _expression(query)
+    for found, sql in ((lane.chunks, _CHUNKS), (lane.notes, _NOTES)):
+        for row in _ranked(connection, sql, expression, admit=admit):
+            found.append(Candidate(row[0], row[2], -row[1], (sources[row[3]], row[4], row[8])))
+    return lane
+
+
+def _ranked(
+    connection: apsw.Connection, sql: str, expression: str, *, admit: Callable[[tuple[Any, ...]], bool]
+) -> list[tuple[Any, ...]]:
+    rows = connection.execute(sql, (expression, CANDIDATES)).fetchall()
+    admitted = [row for row in rows if admit(row)]
+    if len(admitted) < len(rows) == CANDIDATES:
+        # Some were turned away and more may wait behind the limit. -1 is no limit.
+        admitted = []
+        for row in connection.execute(sql, (expression, -1)):
+            if admit(row):
+                admitted.append(row)
+                if len(admitted) == CANDIDATES:
+                    break
+    return admitted
+
+
+def matched_terms(connection: apsw.Connection, query: WordsQuery, *, chunk: int | None, document: int) -> list[str]:
+    """Which words and phrases of the question this chunk, or this whole note, really holds."""
+    sql = (
+        "select 1 from note_fts where note_fts match ? and rowid = ?"
+        if chunk is None
+        else "select 1 from chunk_fts where chunk_fts match ? and rowid = ?"
+    )
+    row = document if chunk is None else chunk
+    words = dict.fromkeys(query.phrases + query.terms)
+    return [word for word in words if connection.execute(sql, (_quoted(word), row)).fetchone()]
+
+
+def _notes_with_any(connection: apsw.Connection, words: tuple[str, ...]) -> frozenset[int]:
+    if not words:
+        return frozenset()
+    expression = " OR ".join(map(_quoted, words))
+    rows = connection.execute("select rowid from note_fts where note_fts match ?", (expression,))
+    return frozenset(row[0] for row in rows)
+
+
+def _expression(query: WordsQuery) -> str:
+    any_of = " OR ".join(map(_quoted, dict.fromkeys(query.phrases + query.terms)))
+    return " AND ".join([*map(_quoted, query.phrases), f"({any_of})"])
+
+
+def _quoted(word: str) -> str:
+    """A word or phrase as a full-text string: adjacent tokens, no operator; identifiers also as the one word."""
+    phrase = '"' + lexical_form(word).replace('"', " ").replace("\x00", " ") + '"'
+    return f'({phrase} OR "{unsplit(word)}")' if is_identifier(word) else phrase

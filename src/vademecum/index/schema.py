@@ -1,0 +1,179 @@
+"""The tables, and opening a file that holds them.
+
+Every row hangs off `source` by ON DELETE CASCADE: removing a source is one DELETE, and a sync that races a removal
+is refused by the foreign key. Ids of sources are never used again, so a late writer cannot reach a newer source.
+The two full-text tables keep no text of their own: they index what two views derive from `document` and `chunk`, so
+an entry can be taken back exactly, and SQLite itself can check that index and text agree.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import apsw
+
+from vademecum.config import SCHEMA_NUMBER
+
+TOKENIZER: Final = "porter unicode61 remove_diacritics 2"
+
+SCHEMA: Final = f"""
+create table source (
+    id integer primary key autoincrement,
+    source_id text not null unique,
+    kind text not null,
+    root text not null,
+    state text not null default 'empty',
+    stale_since text,
+    held_since text,
+    last_indexed_at text,
+    policy text,
+    ignore_filters text not null default '[]',
+    diagnostics text not null default '[]',
+    skipped text not null default '{{}}'
+);
+create table document (
+    id integer primary key,
+    source integer not null references source(id) on delete cascade,
+    private integer not null,
+    date text not null,
+    size integer not null,
+    mtime_ns integer not null,
+    ctime_ns integer not null,
+    inode integer not null,
+    settled integer not null,
+    path text not null,
+    disk_path text not null,
+    fingerprint blob not null,
+    removed_at text,
+    title text not null,
+    aliases text not null,
+    tags text not null,
+    headings text not null,
+    properties text not null,
+    unique (source, path)
+);
+create index document_live on document(source) where removed_at is null;
+create table chunk (
+    id integer primary key,
+    document integer not null references document(id) on delete cascade,
+    ordinal integer not null,
+    first_line integer not null,
+    last_line integer not null,
+    key text not null,
+    headings text not null,
+    body text not null
+);
+create index chunk_by_document on chunk(document, ordinal);
+create table skipped (
+    source integer not null references source(id) on delete cascade,
+    path text not null,
+    reason text not null,
+    primary key (source, path)
+) without rowid;
+create table warning (
+    document integer not null references document(id) on delete cascade,
+    line integer not null,
+    message text not null
+);
+create index warning_by_document on warning(document);
+create table pending (what text primary key) without rowid;
+
+create view chunk_text as
+    select c.id, c.document, lexical_form(d.title) as title, lexical_form(c.headings) as headings,
+           lexical_form_with_identifiers(c.body) as body
+    from chunk c cross join document d on d.id = c.document;
+create view note_text as
+    select d.id, d.source, lexical_form(d.title) as title, lexical_form(d.aliases) as aliases,
+           lexical_form(d.tags) as tags, lexical_form(d.headings) as headings,
+           lexical_form(d.properties || char(10) || coalesce((
+               select group_concat(c.body, char(10) order by c.ordinal) from chunk c where c.document = d.id
+           ), '')) as body
+    from document d where d.removed_at is null;
+create virtual table chunk_fts using fts5(
+    title, headings, body, content='chunk_text', content_rowid='id', tokenize='{TOKENIZER}');
+create virtual table note_fts using fts5(
+    title, aliases, tags, headings, body, content='note_text', content_rowid='id', tokenize='{TOKENIZER}');
+create virtual table chunk_vocabulary using fts5vocab(chunk_fts, row);
+create virtual table note_vocabulary using fts5vocab(note_fts, row);
+insert into chunk_fts(chunk_fts, rank) values ('secure-delete', 1);
+insert into note_fts(note_fts, rank) values ('secure-delete', 1);
+insert into chunk_fts(chunk_fts, rank) values ('automerge', 8);
+insert into note_fts(note_fts, rank) values ('automerge', 8);
+pragma user_version = {SCHEMA_NUMBER};
+"""
+
+# Scripts written without spaces between words, and Hangul, whose particles cling to the word before them: every
+# character is a word of its own, and a run of them in a query becomes a phrase.
+_UNSPACED: Final = re.compile(
+    "(["
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+    "])"
+)
+# Possessive, and bounded at its start: without both, every plain word is tried once for each of its letters.
+_IDENTIFIER: Final = re.compile(r"(?a:\b)[A-Za-z0-9]++(?:[-_.][A-Za-z0-9]++)+")
+_TELLING: Final = re.compile(r"[\d_.]")
+# Private-use characters are word characters to the tokenizer. The last one ends every unsplit identifier, so that
+# the stemmer, which looks at a word's end, leaves it alone.
+_JOINERS: Final = str.maketrans({"-": "\ue001", "_": "\ue002", ".": "\ue003"})
+_END: Final = "\ue000"
+
+
+def lexical_form(text: str) -> str:
+    """The text as the word indexes see it: compatibility forms folded, unspaced scripts spaced out."""
+    if text.isascii():
+        return text
+    return _UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", text))
+
+
+def lexical_form_with_identifiers(text: str) -> str:
+    """The lexical form, and after it every identifier of the text (ADR-0042, snake_case, 4.7.13) as one word."""
+    whole = [unsplit(name) for name in sorted(set(_IDENTIFIER.findall(text))) if _TELLING.search(name)]
+    return f"{lexical_form(text)}\n{' '.join(whole)}" if whole else lexical_form(text)
+
+
+def unsplit(identifier: str) -> str:
+    """An identifier as the one word under which the index holds it."""
+    return identifier.translate(_JOINERS) + _END
+
+
+def is_identifier(word: str) -> bool:
+    """Whether the index holds this word unsplit beside its parts."""
+    return _IDENTIFIER.fullmatch(word) is not None and _TELLING.search(word) is not None
+
+
+def connect(path: str, *, busy_timeout_s: float, flags: int) -> apsw.Connection:
+    """A connection with everything set that each one needs, before it reads or writes anything."""
+    connection = apsw.Connection(path, flags=flags)
+    connection.set_busy_timeout(int(busy_timeout_s * 1000))
+    connection.pragma("foreign_keys", 1)
+    connection.pragma("secure_delete", 1)
+    connection.pragma("synchronous", "normal")
+    functions: tuple[Callable[..., str], ...] = (lexical_form, lexical_form_with_identifiers)
+    for function in functions:
+        connection.create_scalar_function(function.__name__, function, 1, deterministic=True)
+    return connection
+
+
+def one(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> Any:
+    """The first column of the first row, or None when there is no row."""
+    row: Any = connection.execute(sql, bindings).fetchone()
+    return None if row is None else row[0]
+
+
+def create_tables(connection: apsw.Connection) -> None:
+    """Make the tables unless they are there; safe when several processes open a new file at once."""
+    if connection.pragma("user_version") == SCHEMA_NUMBER:
+        return
+    connection.pragma("journal_mode", "wal")
+    connection.execute("begin immediate")
+    try:
+        if connection.pragma("user_version") != SCHEMA_NUMBER:
+            connection.execute(SCHEMA)
+        connection.execute("commit")
+    except BaseException:
+        connection.execute("rollback")
+        raise

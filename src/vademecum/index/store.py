@@ -1,0 +1,622 @@
+"""The index as the rest of the product sees it: put notes in, take them out, ask.
+
+One writer lane: a lock among threads, BEGIN IMMEDIATE among processes. A write is short (at most 64 notes), so that
+another process waits milliseconds. Text is handed out only against a VisibleSet.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
+
+import apsw
+
+from vademecum.access import Policy, VisibleSet
+from vademecum.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    IndexUnavailable,
+    SourceRemoved,
+    StateReadOnly,
+)
+from vademecum.index import purge as purging
+from vademecum.index import schema
+from vademecum.index.lexical import Filters, WordsLane, WordsQuery, matched_terms, words_lane
+from vademecum.markdown import Chunk, Note
+from vademecum.vault import FileStamp
+
+SourceState = Literal["unreachable", "empty", "degraded", "healthy"]
+
+BATCH: Final = 64
+"""Notes in one transaction."""
+# Taking one note's words out of the index securely costs 8 to 15 ms; past this many the bulk way is faster.
+_BULK: Final = 200
+_KEPT_DAYS: Final = 30
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedNote:
+    """A note ready to be put into the index. A stamp that is not `settled` will not be trusted by the next scan."""
+
+    path: str
+    disk_path: str
+    stamp: FileStamp
+    settled: bool
+    fingerprint: bytes
+    date: str
+    note: Note
+    chunks: Sequence[Chunk]
+
+
+class StoredNote(NamedTuple):
+    """What a scan needs to know of a note it indexed before."""
+
+    document: int
+    fingerprint: bytes
+    settled: bool
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    def is_as(self, stamp: FileStamp) -> bool:
+        """Whether the file still is as it was indexed, by a stamp that may be believed."""
+        return self.settled and self[3:] == stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a note lies, and what `access` needs to judge it; no text. `known` is None when not to be believed."""
+
+    source_id: str
+    path: str
+    disk_path: str
+    private: bool
+    title: str
+    known: FileStamp | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """What the index knows of one source."""
+
+    row: int
+    source_id: str
+    root: str
+    state: SourceState
+    stale_since: str | None
+    held_since: str | None
+    last_indexed_at: str | None
+    policy: Policy | None
+    ignore_filters: tuple[str, ...]
+    diagnostics: tuple[str, ...]
+    skipped: Mapping[str, int]
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteText:
+    """A chunk, or the beginning of a whole note, with where it stands. `chunk_key` is None for a whole note."""
+
+    document: int
+    source_id: str
+    path: str
+    disk_path: str
+    stamp: FileStamp
+    settled: bool
+    private: bool
+    title: str
+    chunk_key: str | None
+    heading_path: tuple[str, ...]
+    first_line: int
+    last_line: int
+    text: str
+
+
+def _translated(method: Callable[Concatenate[Index, P], R]) -> Callable[Concatenate[Index, P], R]:
+    """Turn the engine's exceptions into ours, at this boundary and nowhere else."""
+
+    @functools.wraps(method)
+    def call(self: Index, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(self, *args, **kwargs)
+        except apsw.Error as exc:
+            raise translated(exc, self.path) from exc
+
+    return call  # type: ignore[return-value]  # wraps() forgets that the first argument may be given by name
+
+
+def translated(exc: apsw.Error, path: Path) -> Exception:
+    """Our error for one of the engine's."""
+    match exc:
+        case apsw.BusyError() | apsw.LockedError():
+            return IndexBusy(f"the index {path.name} is being written by another process")
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
+            return IndexCorrupt(f"the index {path} is damaged: {exc}")
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return StateReadOnly(f"the index {path} cannot be written")
+        case apsw.CantOpenError():
+            return IndexUnavailable(f"the index {path} cannot be opened", hint="Check the state folder's permissions.")
+        case apsw.FullError():
+            return IndexUnavailable(f"no space left for the index {path}", hint="Free some space, then run it again.")
+        case apsw.ConstraintError() if "FOREIGN KEY" in str(exc):
+            return SourceRemoved("the source was removed while it was being indexed")
+        case apsw.IOError():
+            return IndexUnavailable(f"the index {path} cannot be read or written: {exc}", hint="Check the disk.")
+        case apsw.SQLError() if "no such table" in str(exc) or "no such column" in str(exc):
+            return IndexCorrupt(f"the index {path} is damaged: {exc}")
+    return exc
+
+
+class Index:
+    """The index file, open. `read_only` says that the state folder refused writes and only questions can be asked."""
+
+    def __init__(self, path: Path, connection: apsw.Connection, *, read_only: bool) -> None:
+        self.path = path
+        self.inode = inode_of(path)
+        self.read_only = read_only
+        self._connection = connection
+        self._lane = threading.RLock()
+
+    @classmethod
+    def open(cls, path: Path, *, busy_timeout_s: float) -> Index:
+        """Open the index, making it when it is not there.
+
+        Raises IndexBusy, IndexCorrupt, IndexUnavailable or StateReadOnly.
+        """
+        writable = os.access(path if path.exists() else path.parent, os.W_OK) and os.access(path.parent, os.W_OK)
+        try:
+            if not writable:
+                return cls(path, _connect_read_only(path, busy_timeout_s), read_only=True)
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            before = os.umask(0o077)
+            try:
+                connection = schema.connect(str(path), busy_timeout_s=busy_timeout_s, flags=flags)
+                schema.create_tables(connection)
+            finally:
+                os.umask(before)
+        except apsw.Error as exc:
+            raise translated(exc, path) from exc
+        return cls(path, connection, read_only=False)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # ── the writer lane
+
+    @contextmanager
+    def _write(self) -> Iterator[apsw.Connection]:
+        if self.read_only:
+            raise StateReadOnly(f"the index {self.path} cannot be written")
+        with self._lane:
+            self._connection.execute("begin immediate")
+            try:
+                yield self._connection
+                self._connection.execute("commit")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("rollback")
+                raise
+
+    @_translated
+    def open_source(self, source_id: str, *, kind: str, root: str) -> SourceRow:
+        """The row of a source, made when there is none."""
+        if self._source(source_id) is None:
+            with self._write() as db:
+                db.execute(
+                    "insert into source(source_id, kind, root) values (?, ?, ?) on conflict do nothing",
+                    (source_id, kind, root),
+                )
+        row = self._source(source_id)
+        if row is None:
+            raise SourceRemoved(f"{source_id} was removed while it was being opened")
+        return row
+
+    @_translated
+    def put(self, source: int, notes: Sequence[IndexedNote]) -> None:
+        """Put notes into the index, in the place of what stood there; findable when this returns.
+
+        One transaction, so give at most BATCH of them. Raises SourceRemoved when the source is gone.
+        """
+        with self._write() as db:
+            newest = schema.one(db, "select coalesce(max(id), 0) from chunk")
+            documents = [_put_document(db, source, note) for note in notes]
+            db.executemany(
+                "insert into chunk(document, ordinal, first_line, last_line, key, headings, body)"
+                " values (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (document, c.ordinal, c.first_line, c.last_line, c.key, "\n".join(c.heading_path), c.text)
+                    for document, note in zip(documents, notes, strict=True)
+                    for c in note.chunks
+                ),
+            )
+            db.executemany(
+                "insert into warning(document, line, message) values (?, ?, ?)",
+                (
+                    (document, d.line, d.message)
+                    for document, note in zip(documents, notes, strict=True)
+                    for d in note.note.diagnostics
+                ),
+            )
+            db.execute(
+                "insert into chunk_fts(rowid, title, headings, body)"
+                " select id, title, headings, body from chunk_text where id > ?",
+                (newest,),
+            )
+            # One statement for all: each INSERT … SELECT makes FTS5 write what it holds to disk before it starts.
+            db.execute(
+                "insert into note_fts(rowid, title, aliases, tags, headings, body)"
+                " select id, title, aliases, tags, headings, body from note_text"
+                " where id in (select value from json_each(?))",
+                (json.dumps(documents),),
+            )
+
+    @_translated
+    def restamp(self, stamps: Iterable[tuple[int, FileStamp, bool]]) -> None:
+        """Note that files were met with a new stamp but their old content: (document, stamp, settled)."""
+        with self._write() as db:
+            db.executemany(
+                "update document set size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ? where id = ?",
+                ((*_stamp_columns(stamp, settled), document) for document, stamp, settled in stamps),
+            )
+
+    @_translated
+    def drop(self, documents: Sequence[int], *, at: str) -> None:
+        """Take notes out: their text goes at once, a row with path and hash stays for thirty days."""
+        if not documents:
+            return
+        with self._write() as db:
+            bulk = len(documents) > _BULK
+            if bulk:
+                purging.secure_delete(db, on=False)
+            for document in documents:
+                _forget_text(db, document)
+                db.execute(
+                    "update document set removed_at = ?, title = '', aliases = '', tags = '', headings = '',"
+                    " properties = '' where id = ?",
+                    (at, document),
+                )
+            if bulk:
+                purging.optimise(db)
+                purging.secure_delete(db, on=True)
+
+    @_translated
+    def finish_scan(
+        self,
+        source: int,
+        *,
+        state: SourceState,
+        at: str,
+        policy: Policy,
+        ignore_filters: Sequence[str] | None,
+        diagnostics: Sequence[str],
+        reasons: Mapping[str, int],
+        skipped: Iterable[tuple[str, str]],
+        held: bool,
+    ) -> None:
+        """Record how a scan ended. `ignore_filters` None keeps the last known list."""
+        with self._write() as db:
+            db.execute(
+                "update source set state = ?, policy = ?, diagnostics = ?, skipped = ?,"
+                " ignore_filters = coalesce(?, ignore_filters),"
+                " stale_since = case when ? then coalesce(stale_since, ?) end,"
+                " held_since = case when ? then coalesce(held_since, ?) end,"
+                " last_indexed_at = case when ? then last_indexed_at else ? end where id = ?",
+                (
+                    state,
+                    json.dumps(policy.as_json()),
+                    json.dumps(list(diagnostics)),
+                    json.dumps(dict(reasons)),
+                    None if ignore_filters is None else json.dumps(list(ignore_filters)),
+                    *(held, at) * 3,
+                    source,
+                ),
+            )
+            if not db.changes():
+                raise SourceRemoved("the source was removed while it was being indexed")
+            db.execute("delete from skipped where source = ?", (source,))
+            db.executemany(
+                "insert or ignore into skipped(source, path, reason) values (?, ?, ?)",
+                ((source, path, reason) for path, reason in skipped),
+            )
+            db.execute(
+                "delete from document where source = ? and removed_at < datetime(?, ?)",
+                (source, at, f"-{_KEPT_DAYS} days"),
+            )
+
+    @_translated
+    def mark_unreachable(self, source: int, *, at: str) -> None:
+        """Record an outage. Every row stays, and answers say since when they are stale."""
+        with self._write() as db:
+            db.execute(
+                "update source set state = 'unreachable', stale_since = coalesce(stale_since, ?) where id = ?",
+                (at, source),
+            )
+
+    # ── removal
+
+    @_translated
+    def purge(self, source_id: str) -> purging.Purged:
+        """Take a source out whole, in one transaction. What it counted is gone when this returns."""
+        with self._write() as db:
+            return purging.purge(db, source_id)
+
+    @_translated
+    def scrub(self) -> bool:
+        """Overwrite what deleted rows left in the file; False when a reader keeps it from finishing."""
+        with self._lane:
+            return purging.scrub(self._connection)
+
+    @_translated
+    def scrub_pending(self) -> bool:
+        """Whether a removal has not been scrubbed yet."""
+        return schema.one(self._connection, "select 1 from pending where what = 'scrub'") is not None
+
+    @_translated
+    def still_holds(self, witness: purging.Witness) -> bool:
+        """Whether a row that has every right to be here holds this text too."""
+        return purging.still_holds(self._connection, witness)
+
+    @_translated
+    def integrity(self, *, thorough: bool) -> list[str]:
+        """What SQLite finds wrong with the file; `thorough` also compares the word indexes with the text."""
+        return purging.integrity(self._connection, thorough=thorough)
+
+    # ── questions that carry no text
+
+    @_translated
+    def sources(self) -> dict[str, SourceRow]:
+        """Every source of the index, configured or not, by id."""
+        rows = self._connection.execute(_SOURCES + " order by source_id")
+        return {row.source_id: row for row in map(_source_row, rows)}
+
+    @_translated
+    def document_count(self, source: int) -> int:
+        """How many notes of a source are indexed."""
+        count: int = schema.one(
+            self._connection, "select count(*) from document where source = ? and removed_at is null", (source,)
+        )
+        return count
+
+    @_translated
+    def chunk_count(self, source: int) -> int:
+        """How many chunks the notes of a source have."""
+        sql = "select count(*) from document d join chunk c on c.document = d.id where d.source = ?"
+        count: int = schema.one(self._connection, sql, (source,))
+        return count
+
+    @_translated
+    def stored_notes(self, source: int) -> dict[str, StoredNote]:
+        """What was indexed of a source, by path."""
+        rows: Any = self._connection.execute(
+            "select path, id, fingerprint, settled, size, mtime_ns, ctime_ns, inode from document"
+            " where source = ? and removed_at is null",
+            (source,),
+        )
+        return {row[0]: StoredNote._make(row[1:]) for row in rows}
+
+    @_translated
+    def skipped(self, source: int, *, limit: int) -> list[tuple[str, str]]:
+        """Files of a source that were skipped one by one, with the reason."""
+        rows: Any = self._connection.execute(
+            "select path, reason from skipped where source = ? order by reason, path limit ?", (source, limit)
+        )
+        return list(rows)
+
+    @_translated
+    def warnings(self, source: int, *, limit: int) -> list[tuple[str, int, str]]:
+        """Diagnostics of single notes: (path, line, message)."""
+        rows: Any = self._connection.execute(
+            "select d.path, w.line, w.message from document d join warning w on w.document = d.id"
+            " where d.source = ? order by d.path, w.line limit ?",
+            (source, limit),
+        )
+        return list(rows)
+
+    @_translated
+    def notes_with_warnings(self, source: int) -> int:
+        """How many notes of a source have a diagnostic."""
+        count: int = schema.one(
+            self._connection,
+            "select count(distinct w.document) from document d join warning w on w.document = d.id where d.source = ?",
+            (source,),
+        )
+        return count
+
+    # ── questions that carry text
+
+    @_translated
+    def words(self, query: WordsQuery, visible: VisibleSet, filters: Filters) -> WordsLane:
+        """Rank chunks and notes by their words."""
+        sources = dict(self._connection.execute("select id, source_id from source"))
+        return words_lane(self._connection, query, visible, sources=sources, filters=filters)
+
+    @_translated
+    def matched_terms(self, query: WordsQuery, *, chunk: int | None, document: int) -> list[str]:
+        """Which words of the question this chunk, or this whole note, holds."""
+        return matched_terms(self._connection, query, chunk=chunk, document=document)
+
+    @_translated
+    def text(self, visible: VisibleSet, *, document: int, chunk: int | None) -> NoteText | None:
+        """The text of a chunk, or of a whole note; None when the caller may not see it or it is gone."""
+        sql = _CHUNK_TEXT if chunk is not None else _NOTE_TEXT
+        row = self._connection.execute(sql, (document if chunk is None else chunk,)).fetchone()
+        if row is None:
+            return None
+        found = _note_text(row)
+        if found.source_id not in visible.policies:
+            return None
+        if visible.withheld(found.source_id, found.path, private=found.private) is not None:
+            return None
+        return found
+
+    @_translated
+    def locate(self, path: str) -> list[Located]:
+        """The notes whose path is this, or else ends with it at a folder's edge; with or without the suffix."""
+        rows: Any = self._connection.execute(
+            "select s.source_id, d.path, d.disk_path, d.private, d.title, d.settled, d.size, d.mtime_ns, d.ctime_ns,"
+            " d.inode from document d join source s on s.id = d.source where d.removed_at is null and"
+            " (d.path = ?1 or d.path = ?1 || '.md' or substr(d.path, -length(?1) - 1) = '/' || ?1"
+            "  or substr(d.path, -length(?1) - 4) = '/' || ?1 || '.md') order by d.path, s.source_id",
+            (path,),
+        )
+        found = [
+            Located(source_id, at, disk, bool(private), title, FileStamp(*stamp) if settled else None)
+            for source_id, at, disk, private, title, settled, *stamp in rows
+        ]
+        return [note for note in found if note.path in (path, path + ".md")] or found
+
+    def _source(self, source_id: str) -> SourceRow | None:
+        row = self._connection.execute(_SOURCES + " where s.source_id = ?", (source_id,)).fetchone()
+        return None if row is None else _source_row(row)
+
+
+_SOURCES: Final = """
+select s.id, s.source_id, s.root, s.state, s.stale_since, s.held_since, s.last_indexed_at, s.policy, s.ignore_filters,
+       s.diagnostics, s.skipped,
+       (select count(*) from document d where d.source = s.id and d.removed_at is null)
+from source s"""
+_NOTE_COLUMNS: Final = """
+select d.id, s.source_id, d.path, d.disk_path, d.private, d.title, d.settled, d.size, d.mtime_ns, d.ctime_ns, d.inode"""
+_CHUNK_TEXT: Final = (
+    _NOTE_COLUMNS
+    + """, c.key, c.headings, c.first_line, c.last_line, c.body
+from chunk c join document d on d.id = c.document join source s on s.id = d.source where c.id = ?"""
+)
+_NOTE_TEXT: Final = (
+    _NOTE_COLUMNS
+    + """, null, '', 1,
+    (select coalesce(max(last_line), 1) from chunk where document = d.id),
+    coalesce((select group_concat(body, char(10) order by ordinal) from chunk where document = d.id), '')
+from document d join source s on s.id = d.source where d.id = ? and d.removed_at is null"""
+)
+
+
+def inode_of(path: Path) -> int | None:
+    """Which file lies at this path now, so that a newer one is not mistaken for it."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def quarantine(path: Path, folder: Path, *, inode: int | None) -> Path | None:
+    """Move a damaged index aside, unless another process has already put a new file in its place."""
+    if inode_of(path) != inode:
+        return None
+    folder.mkdir(mode=0o700, exist_ok=True)
+    target = folder / f"{path.stem}-{os.urandom(4).hex()}.db"
+    path.rename(target)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return target
+
+
+def _connect_read_only(path: Path, busy_timeout_s: float) -> apsw.Connection:
+    """Open an index whose folder cannot be written. Without its -wal file it can be read as it stands."""
+    if not path.exists():
+        raise StateReadOnly(f"there is no index in {path.parent}, and none can be made there")
+    wal = path.with_name(path.name + "-wal")
+    quiet = not wal.exists() or wal.stat().st_size == 0
+    uri = f"{path.as_uri()}?mode=ro" + ("&immutable=1" if quiet else "")
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return schema.connect(uri, busy_timeout_s=busy_timeout_s, flags=flags)
+
+
+def _put_document(db: apsw.Connection, source: int, note: IndexedNote) -> int:
+    old = schema.one(db, "select id from document where source = ? and path = ?", (source, note.path))
+    if old is not None:
+        _forget_text(db, old)
+    parsed = note.note
+    document: int = schema.one(
+        db,
+        "insert into document(private, date, size, mtime_ns, ctime_ns, inode, settled, disk_path, fingerprint, title,"
+        " aliases, tags, headings, properties, source, path)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " on conflict(source, path) do update set private = excluded.private, date = excluded.date,"
+        " size = excluded.size, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,"
+        " settled = excluded.settled,"
+        " disk_path = excluded.disk_path, fingerprint = excluded.fingerprint, title = excluded.title,"
+        " aliases = excluded.aliases, tags = excluded.tags, headings = excluded.headings,"
+        " properties = excluded.properties, removed_at = null returning id",
+        (
+            parsed.private,
+            note.date,
+            *_stamp_columns(note.stamp, note.settled),
+            note.disk_path,
+            note.fingerprint,
+            parsed.title,
+            "\n".join(parsed.aliases),
+            "\n".join(parsed.tags),
+            "\n".join(h.text for h in parsed.headings),
+            parsed.frontmatter_text,
+            source,
+            note.path,
+        ),
+    )
+    return document
+
+
+def _forget_text(db: apsw.Connection, document: int) -> None:
+    """Take a note's words out of both word indexes, and its chunks and warnings with them."""
+    purging.unindex(db, "document = ?", "id = ?", document)
+    db.execute("delete from chunk where document = ?", (document,))
+    db.execute("delete from warning where document = ?", (document,))
+
+
+def _stamp_columns(stamp: FileStamp, settled: bool) -> tuple[int, int, int, int, bool]:
+    return (stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode, settled)
+
+
+def _source_row(row: tuple[Any, ...]) -> SourceRow:
+    (rowid, source_id, root, state, stale, held, indexed, policy, filters, diagnostics, skipped, documents) = row
+    return SourceRow(
+        row=rowid,
+        source_id=source_id,
+        root=root,
+        state=state,
+        stale_since=stale,
+        held_since=held,
+        last_indexed_at=indexed,
+        policy=None if policy is None else Policy.from_json(json.loads(policy)),
+        ignore_filters=tuple(json.loads(filters)),
+        diagnostics=tuple(json.loads(diagnostics)),
+        skipped=json.loads(skipped),
+        documents=documents,
+    )
+
+
+def _note_text(row: tuple[Any, ...]) -> NoteText:
+    document, source_id, path, disk_path, private, title, settled, *stamp, key, headings, first, last, text = row
+    return NoteText(
+        document=document,
+        source_id=source_id,
+        path=path,
+        disk_path=disk_path,
+        stamp=FileStamp(*stamp),
+        settled=bool(settled),
+        private=bool(private),
+        title=title,
+        chunk_key=key,
+        heading_path=tuple(headings.split("\n")) if headings else (),
+        first_line=first,
+        last_line=last,
+        text=text,
+    )

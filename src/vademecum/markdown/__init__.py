@@ -1,0 +1,23 @@
+"""What a Markdown file says: properties, headings, links, tags, and the chunks it is searched by.
+
+Pure functions over text, shared by indexing, graph, hygiene and write validation, so that no two parts of the product
+read one note differently. The Markdown and YAML parsers load with the first note that is parsed, not with this package.
+"""
+
+from vademecum.markdown.chunk import Chunk, cut
+from vademecum.markdown.frontmatter import Diagnostic, normalise
+from vademecum.markdown.note import Block, Heading, Link, Note, block_lines, parse, section
+
+__all__ = [
+    "Block",
+    "Chunk",
+    "Diagnostic",
+    "Heading",
+    "Link",
+    "Note",
+    "block_lines",
+    "cut",
+    "normalise",
+    "parse",
+    "section",
+]

@@ -1,0 +1,21 @@
+"""From a question in people's words to ranked hits with provenance, and a receipt of what was looked at."""
+
+from vademecum.search.query import STOP_WORDS, parse_query
+from vademecum.search.reading import Passage, read_passage
+from vademecum.search.recall import Hit, Include, Lane, Place, Question, Recall, recall
+from vademecum.search.receipt import Receipt
+
+__all__ = [
+    "STOP_WORDS",
+    "Hit",
+    "Include",
+    "Lane",
+    "Passage",
+    "Place",
+    "Question",
+    "Recall",
+    "Receipt",
+    "parse_query",
+    "read_passage",
+    "recall",
+]

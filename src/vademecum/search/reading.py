@@ -1,0 +1,157 @@
+"""Opening one note, or a part of it, by the address that a hit or a person gives.
+
+    PATH   PATH#Heading   PATH#Heading#Subheading   PATH#^block   PATH:12   PATH:12-40
+
+PATH is absolute, relative to a source's root, or the end of such a path. Only what is indexed can be opened, and
+`access` has the last word on the file as it is now.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from vademecum.access import Caller, readable_note
+from vademecum.errors import NoteAmbiguous, NoteNotFound, NoteUnreadable, OutsideRoot
+from vademecum.index import Index, Located
+from vademecum.search.recall import Place, visible_in
+from vademecum.vault import contained, leads_out, note_key, read_note_bytes
+
+_MOST_BYTES: Final = 1 << 24
+_LINES: Final = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A note or a part of it, as its file is now. Lines are 1-based and inclusive."""
+
+    place: Place
+    path: str
+    source_path: str
+    title: str
+    line_start: int
+    line_end: int
+    text: str
+    private: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The passage with the names of the wire."""
+        passage = {
+            "source_id": self.place.source_id,
+            "source_name": self.place.name,
+            "source_path": self.source_path,
+            "path": self.path,
+            "title": self.title,
+            "line_start": self.line_start,
+            "line_end": self.line_end,
+            "text": self.text,
+        }
+        return {**passage, "private": True} if self.private else passage
+
+
+def read_passage(address: str, index: Index, places: Mapping[str, Place], caller: Caller) -> Passage:
+    """Open what an address names.
+
+    Raises OutsideRoot, NoteNotFound, NoteAmbiguous, NoteWithheld or NoteUnreadable.
+    """
+    note, part = _resolve(address, index, places)
+    place = places[note.source_id]
+    visible, _, offline = visible_in(index, {place.source_id: place}, caller)
+    if place.source_id in offline:
+        raise NoteUnreadable(f"{place.name} is offline", hint=f"Bring {place.root} back, then try again.")
+    opened = readable_note(
+        visible,
+        note.source_id,
+        note.path,
+        root=place.root,
+        disk_path=note.disk_path,
+        known=note.known,
+        private=note.private,
+    )
+    content, _ = read_note_bytes(str(opened.path), max_bytes=_MOST_BYTES)
+    return _cut_out(content.decode("utf-8", "replace"), note, part, place=place, private=opened.private)
+
+
+def _resolve(address: str, index: Index, places: Mapping[str, Place]) -> tuple[Located, str]:
+    """The note that an address means, and the part of it ("" for all)."""
+    for path, part in _readings(address):
+        found = _located(path, index, places)
+        if len(found) > 1:
+            listed = "; ".join(str(places[note.source_id].root / note.disk_path) for note in found[:10])
+            raise NoteAmbiguous(f"{path} could be {len(found)} notes", hint=f"Give one whole path: {listed}")
+        if found:
+            return found[0], part
+    raise NoteNotFound(
+        f"no indexed note is called {address!r}",
+        hint="`vade recall` prints paths; `vade sources sync` indexes new notes.",
+    )
+
+
+def _readings(address: str) -> list[tuple[str, str]]:
+    """The ways to read an address, the most literal first: a name may hold a colon or a hash itself."""
+    readings = [(address, "")]
+    lines = _LINES.fullmatch(address)
+    if lines:
+        readings.append((lines[1], f":{lines[2]}-{lines[3] or lines[2]}"))
+    path, mark, part = address.partition("#")
+    if mark and path and part:
+        readings.append((path, f"#{part}"))
+    return readings
+
+
+def _located(path: str, index: Index, places: Mapping[str, Place]) -> list[Located]:
+    if os.path.isabs(path):
+        place, relative = _below_a_root(path, places)
+        return [n for n in index.locate(relative) if n.source_id == place.source_id and n.path.startswith(relative)]
+    if leads_out(path):
+        raise OutsideRoot(f"{path!r} leads out of every source")
+    for place in places.values():
+        if os.path.lexists(place.root / path):
+            contained(place.root, path)
+    return [note for note in index.locate(note_key(path)) if note.source_id in places]
+
+
+def _below_a_root(path: str, places: Mapping[str, Place]) -> tuple[Place, str]:
+    for place in places.values():
+        for root in (place.root, Path(place.display_root or place.root)):
+            if Path(path).is_relative_to(root) and not leads_out(str(Path(path).relative_to(root))):
+                relative = str(Path(path).relative_to(root))
+                if os.path.lexists(place.root / relative):
+                    contained(place.root, relative)
+                return place, note_key(relative)
+    raise OutsideRoot(f"{path!r} lies in no source")
+
+
+def _cut_out(text: str, note: Located, part: str, *, place: Place, private: bool) -> Passage:
+    from vademecum.markdown import block_lines, normalise, parse, section
+
+    text = normalise(text)
+    lines = text.removesuffix("\n").split("\n")
+    first, last = 1, len(lines)
+    if part.startswith(":"):
+        wanted = [int(number) for number in part[1:].split("-")]
+        first, last = wanted[0], min(wanted[1], len(lines))
+        if not 1 <= first <= last:
+            raise NoteNotFound(f"{note.path} has lines 1 to {len(lines)}, not {part[1:]}")
+    elif part:
+        parsed = parse(text, stem=Path(note.path).stem)
+        found = block_lines(parsed, part[2:]) if part.startswith("#^") else section(parsed, part[1:])
+        if found is None:
+            known = ", ".join(dict.fromkeys(h.text for h in parsed.headings)) or "none"
+            what = "block" if part.startswith("#^") else "heading"
+            raise NoteNotFound(f"{note.path} has no {what} {part[1:].lstrip('^')!r}", hint=f"Its headings: {known}.")
+        first, last = found
+    return Passage(
+        place=place,
+        path=note.path,
+        source_path=str(place.root / note.disk_path),
+        title=note.title,
+        line_start=first,
+        line_end=last,
+        text="\n".join(lines[first - 1 : last]) + "\n",
+        private=private,
+    )

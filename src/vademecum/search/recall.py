@@ -1,0 +1,359 @@
+"""The one way from a question to hits.
+
+visible set → lanes → one score per hit → at most two hits a note → each survivor proven readable on disk → receipt.
+Reranking, fusion with vectors and memories join here later; no surface has a second read path.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from vademecum.access import UNKNOWN, Caller, Policy, VisibleSet, policy_of, readable_note, visible_notes
+from vademecum.errors import NoteError, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
+from vademecum.index import Candidate, Filters, Index, NoteText, SourceRow, WordsLane, WordsQuery
+from vademecum.search.query import parse_query
+from vademecum.search.receipt import Coverage, LaneReport, Receipt
+
+Lane = Literal["words", "meaning", "hybrid"]
+Include = Literal["all", "memories", "sources"]
+
+# What a note's own row adds to its best chunk (chosen on halves of a question set, decision 0005).
+NOTE_WEIGHT: Final = 0.7
+_HITS_PER_NOTE: Final = 2
+_CONTENT_CHARACTERS: Final = 900
+_SAMPLE: Final = 5
+
+ANY_NOTE: Final = Filters()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A source as recall needs it: where it lies, and the names its hits carry."""
+
+    source_id: str
+    name: str
+    kind: str
+    root: Path
+    display_root: str | None
+    source: str
+    chunk_type: str
+    note_type: str
+    note_header: str
+    harness: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and what its hits must satisfy."""
+
+    text: str
+    limit: int
+    lane: Lane = "hybrid"
+    include: Include = "all"
+    without: tuple[str, ...] = ()
+    filters: Filters = ANY_NOTE
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A ranked chunk or note, with where it stands and why it ranked.
+
+    `path` is relative to the source's root; `source_path` is absolute, the handle by which a tool opens the file.
+    `score` is between 0 and 1 and comparable within one answer only. Lines are 1-based and inclusive.
+    """
+
+    id: str
+    place: Place
+    path: str
+    source_path: str
+    title: str
+    whole_note: bool
+    heading_path: tuple[str, ...]
+    line_start: int
+    line_end: int
+    content: str
+    score: float
+    lanes: tuple[str, ...]
+    stale: bool
+    private: bool
+    explain: Mapping[str, Any] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """The hit with the names of the wire."""
+        place = self.place
+        hit: dict[str, Any] = {
+            "id": self.id,
+            "source": place.source,
+            "type": place.note_type if self.whole_note else place.chunk_type,
+            "source_id": place.source_id,
+            "source_kind": place.kind,
+            "source_root": str(place.root),
+            "source_name": place.name,
+            "harness": place.harness,
+            "source_path": self.source_path,
+            "path": self.path,
+            "title": self.title,
+            "heading_path": list(self.heading_path),
+            "line_start": self.line_start,
+            "line_end": self.line_end,
+            "content": self.content,
+            "score": self.score,
+            "lanes": list(self.lanes),
+            "stale": self.stale,
+            "superseded": False,
+        }
+        if self.private:
+            hit["private"] = True
+        if self.explain is not None:
+            hit["explain"] = dict(self.explain)
+        return hit
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """An answer: hits, best first, and the receipt."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    receipt: Receipt
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer with the names of the wire."""
+        return {
+            "query": self.query,
+            "hits": [hit.as_json() for hit in self.hits],
+            "receipt": self.receipt.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    candidate: Candidate
+    raw: float
+    chunk_part: float
+    note_part: float
+
+
+def visible_in(
+    index: Index, places: Mapping[str, Place], caller: Caller
+) -> tuple[VisibleSet, dict[str, SourceRow], frozenset[str]]:
+    """What the caller may see of these sources, what the index knows of them, and which of them are offline.
+
+    The policy is read from the source itself; while that is offline, the one of its last scan stands.
+    """
+    rows = {key: row for key, row in index.sources().items() if key in places}
+    offline = frozenset(key for key in places if not _listable(places[key].root))
+    policies: dict[str, Policy] = {}
+    for key, place in places.items():
+        kept = rows[key].policy if key in rows else None
+        policies[key] = (kept or UNKNOWN) if key in offline else policy_of(place.root)[0]
+    return visible_notes(caller, policies), rows, offline
+
+
+def recall(question: Question, index: Index, places: Mapping[str, Place], caller: Caller) -> Recall:
+    """Answer a question from these sources for this caller."""
+    started = time.perf_counter()
+    chosen = question.filters.sources
+    places = {key: p for key, p in places.items() if chosen is None or key in chosen}
+    if question.include == "memories":
+        places = {}
+    visible, rows, offline = visible_in(index, places, caller)
+    query = parse_query(question.text, without=question.without)
+    lane = WordsLane() if question.lane == "meaning" else index.words(query, visible, question.filters)
+    withheld: Counter[str] = Counter(lane.withheld.values())
+    answer = _Answer(question, query, index, visible, places=places, offline=offline, withheld=withheld)
+    hits = tuple(answer.hits(_ranked(lane)))
+    receipt = Receipt(
+        searched=tuple(_coverage(places[key], rows.get(key), index, key in offline) for key in sorted(places)),
+        lanes=_lanes(question.lane),
+        withheld=dict(withheld),
+        empty_query=query.empty,
+        took_ms=round((time.perf_counter() - started) * 1000, 1),
+    )
+    return Recall(question.text, hits, receipt)
+
+
+def _ranked(lane: WordsLane) -> list[_Ranked]:
+    """Every candidate with its score: a chunk's own and its note's, or the note's alone."""
+    notes = {candidate.document: candidate for candidate in lane.notes}
+    ranked = []
+    for chunk in lane.chunks:
+        note = notes[chunk.document].score * NOTE_WEIGHT if chunk.document in notes else 0.0
+        ranked.append(_Ranked(chunk, chunk.score + note, chunk.score, note))
+    with_chunk = {chunk.document for chunk in lane.chunks}
+    for whole in lane.notes:
+        if whole.document not in with_chunk:
+            part = whole.score * NOTE_WEIGHT
+            ranked.append(_Ranked(whole, part, 0.0, part))
+    ranked.sort(key=lambda r: (-r.raw, r.candidate.place))
+    return ranked
+
+
+class _Answer:
+    """Turns ranked candidates into hits, as long as there is room."""
+
+    def __init__(
+        self,
+        question: Question,
+        query: WordsQuery,
+        index: Index,
+        visible: VisibleSet,
+        *,
+        places: Mapping[str, Place],
+        offline: frozenset[str],
+        withheld: Counter[str],
+    ) -> None:
+        self.question = question
+        self.query = query
+        self.index = index
+        self.visible = visible
+        self.places = places
+        self.offline = offline
+        self.withheld = withheld
+        self._refused: set[int] = set()
+
+    def hits(self, ranked: Sequence[_Ranked]) -> Iterator[Hit]:
+        """At most two hits a note, best first, each proven readable now."""
+        given, per_note = 0, Counter[int]()
+        for item in ranked:
+            document = item.candidate.document
+            if given == self.question.limit:
+                return
+            if document in self._refused or per_note[document] == _HITS_PER_NOTE:
+                continue
+            hit = self._hit(item, top=ranked[0].raw)
+            if hit is not None:
+                given += 1
+                per_note[document] += 1
+                yield hit
+
+    def _hit(self, item: _Ranked, *, top: float) -> Hit | None:
+        candidate = item.candidate
+        text = self.index.text(self.visible, document=candidate.document, chunk=candidate.chunk)
+        if text is None:
+            return None
+        place = self.places[text.source_id]
+        try:
+            stale, private = self._checked(text, place)
+        except NoteError as exc:
+            self._refused.add(candidate.document)
+            self.withheld[_reason(exc)] += 1
+            return None
+        path = place.root / text.disk_path
+        whole = text.chunk_key is None
+        note_id = f"{text.source_id}:{text.path}"
+        return Hit(
+            id=note_id if whole else f"{note_id}#{text.chunk_key}",
+            place=place,
+            path=text.path,
+            source_path=str(path),
+            title=text.title,
+            whole_note=whole,
+            heading_path=text.heading_path,
+            line_start=text.first_line,
+            line_end=text.last_line,
+            content=_content(text, self.query, header=f"[{place.note_header}: {path}]\n" if whole else ""),
+            score=round(item.raw / top, 4) if top > 0 else 0.0,
+            lanes=("words",),
+            stale=stale,
+            private=private,
+            explain=self._explained(item, top) if self.question.explain else None,
+        )
+
+    def _checked(self, text: NoteText, place: Place) -> tuple[bool, bool]:
+        """Whether the hit is stale, and whether its note is private. Raises NoteError when it may not be shown."""
+        if text.source_id in self.offline:
+            return True, text.private
+        now = readable_note(
+            self.visible,
+            text.source_id,
+            text.path,
+            root=place.root,
+            disk_path=text.disk_path,
+            known=text.stamp if text.settled else None,
+            private=text.private,
+        )
+        return now.stamp != text.stamp, now.private
+
+    def _explained(self, item: _Ranked, top: float) -> dict[str, Any]:
+        """The parts of the score, which add up to it, and the words that were met."""
+        candidate = item.candidate
+        return {
+            "parts": [
+                {"name": "words.chunk", "value": round(item.chunk_part / top, 4), "bm25": round(item.chunk_part, 4)},
+                {
+                    "name": "words.note",
+                    "value": round(item.raw / top, 4) - round(item.chunk_part / top, 4),
+                    "bm25": round(item.note_part / NOTE_WEIGHT, 4),
+                    "weight": NOTE_WEIGHT,
+                },
+            ],
+            "divided_by": round(top, 4),
+            "matched_terms": self.index.matched_terms(self.query, chunk=candidate.chunk, document=candidate.document),
+        }
+
+
+def _reason(exc: NoteError) -> str:
+    match exc:
+        case NoteNotFound():
+            return "vanished"
+        case NoteUnreadable():
+            return "unreadable"
+        case OutsideRoot():
+            return "outside_root"
+        case NoteWithheld():
+            return "private"
+    return exc.code
+
+
+def _content(text: NoteText, query: WordsQuery, *, header: str) -> str:
+    """At most 900 characters: the header, then the text around the first word that was asked for."""
+    room = _CONTENT_CHARACTERS - len(header)
+    body = text.text.strip("\n")
+    if len(body) <= room:
+        return header + body
+    folded = body.casefold()
+    places = [folded.find(word.casefold()[:12]) for word in (*query.phrases, *query.terms)]
+    first = min((place for place in places if place >= 0), default=0)
+    start = max(0, min(first - room // 4, len(body) - room + 2))
+    if start:
+        start = body.find(" ", start, start + 40) + 1 or start
+    head, tail = ("…" if start else ""), ("…" if start + room < len(body) else "")
+    return header + head + body[start : start + room - 2].rstrip() + tail
+
+
+def _lanes(lane: Lane) -> dict[str, LaneReport]:
+    no_model = LaneReport("off", "no embedding model is installed")
+    return {
+        "words": LaneReport("off", "not asked for") if lane == "meaning" else LaneReport("ok"),
+        "meaning": LaneReport("off", "not asked for") if lane == "words" else no_model,
+    }
+
+
+def _coverage(place: Place, row: SourceRow | None, index: Index, offline: bool) -> Coverage:
+    if row is None:
+        return Coverage(place.source_id, place.name, 0, "unreachable" if offline else "empty", None, {}, ())
+    return Coverage(
+        source_id=place.source_id,
+        name=place.name,
+        documents=row.documents,
+        state="unreachable" if offline else row.state,
+        stale_since=row.stale_since,
+        skipped=row.skipped,
+        sample=index.skipped(row.row, limit=_SAMPLE),
+    )
+
+
+def _listable(root: Path) -> bool:
+    try:
+        with os.scandir(root):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,120 @@
+"""The receipt: what an answer covered, and what it could not.
+
+Nothing found is not the same as did not look. One function builds it, and every surface prints it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from vademecum.index import SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """One source as the answer met it. `skipped` counts files on disk that are no document, by reason."""
+
+    source_id: str
+    name: str
+    documents: int
+    state: SourceState
+    stale_since: str | None
+    skipped: Mapping[str, int]
+    sample: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """Whether a lane answered: `ok`, `off` (not asked or not there) or `degraded`, and why."""
+
+    state: Literal["ok", "off", "degraded"]
+    reason: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """State and reason."""
+        return {"state": self.state, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one answer covered."""
+
+    searched: tuple[Coverage, ...]
+    lanes: Mapping[str, LaneReport]
+    withheld: Mapping[str, int]
+    empty_query: bool
+    took_ms: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The receipt with the names of the wire."""
+        reasons = self._skipped()
+        return {
+            "searched": [
+                {
+                    "source_id": s.source_id,
+                    "name": s.name,
+                    "documents": s.documents,
+                    "state": s.state,
+                    "stale_since": s.stale_since,
+                }
+                for s in self.searched
+            ],
+            "offline": [
+                {"source_id": s.source_id, "name": s.name, "stale_since": s.stale_since} for s in self._offline()
+            ],
+            "skipped": {
+                "count": reasons.total(),
+                "by_reason": dict(sorted(reasons.items())),
+                "sample": [
+                    {"source_id": s.source_id, "path": path, "reason": reason}
+                    for s in self.searched
+                    for path, reason in s.sample
+                ][:10],
+            },
+            "vectors": {"have": 0, "pending": 0, "model": None, "backend": None},
+            "lanes": {name: lane.as_json() for name, lane in self.lanes.items()},
+            "withheld": {"count": sum(self.withheld.values()), "by_reason": dict(sorted(self.withheld.items()))},
+            "empty_query": self.empty_query,
+            "took_ms": self.took_ms,
+        }
+
+    def line(self) -> str:
+        """The receipt in one line, for people and for models."""
+        if not self.searched:
+            return "Receipt: no source was searched; `vade sources add obsidian PATH` connects one."
+        notes = sum(s.documents for s in self.searched)
+        parts = [f"searched {_count(notes, 'note')} in {', '.join(s.name for s in self.searched)}"]
+        parts += [f"{s.name} is offline, its notes may be stale" for s in self._offline()]
+        if self.empty_query:
+            parts.append("the question holds no word to look for")
+        for name, lane in self.lanes.items():
+            if lane.state != "ok":
+                parts.append(
+                    f"{name} lane {lane.state} ({lane.reason})" if lane.reason else f"{name} lane {lane.state}"
+                )
+        reasons = self._skipped()
+        if reasons:
+            parts.append(f"{_count(reasons.total(), 'file')} not indexed ({_by_reason(reasons)})")
+        if self.withheld:
+            parts.append(f"{_count(sum(self.withheld.values()), 'note')} withheld ({_by_reason(self.withheld)})")
+        return f"Receipt: {'; '.join(parts)}; {self.took_ms:.0f} ms."
+
+    def _offline(self) -> list[Coverage]:
+        return [s for s in self.searched if s.state == "unreachable"]
+
+    def _skipped(self) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for source in self.searched:
+            total.update(source.skipped)
+        return total
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _by_reason(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {reason.replace('_', ' ')}" for reason, number in sorted(reasons.items()))

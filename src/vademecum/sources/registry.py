@@ -1,0 +1,385 @@
+"""sources.json: which folders are connected. This file is the truth; the index only follows it.
+
+The failure it is shaped against: a file that cannot be understood, and is then taken for an empty list. Here it is
+an error, nothing is written over it, and nothing is purged on its word. Entries of kinds that this version does not
+know, and fields it does not know, survive every change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import unicodedata
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from vademecum.config import Settings, file_lock, prepare, replace_file
+from vademecum.errors import (
+    SourceAmbiguous,
+    SourceNotFound,
+    SourceRootInvalid,
+    SourceRootNested,
+    SourcesFileCorrupt,
+    UsageError,
+)
+from vademecum.sources.connector import Connector
+from vademecum.sources.folder import FolderConnector
+from vademecum.sources.obsidian import ObsidianConnector
+from vademecum.vault import DEFAULT_GLOBS, check_globs
+
+CONNECTORS: Final[Mapping[str, Connector]] = {"obsidian": ObsidianConnector(), "folder": FolderConnector()}
+
+_VERSION: Final = 1
+_MAX_NAME: Final = 200
+_LOCK_WAIT_S: Final = 5.0
+_KNOWN: Final = frozenset(
+    (
+        "id",
+        "kind",
+        "name",
+        "root",
+        "display_root",
+        "enabled",
+        "mode",
+        "exclude",
+        "created_at",
+        "updated_at",
+        "generation",
+    )
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One connected folder.
+
+    root      absolute, links resolved; the id is made from it
+    exclude   the defaults and the user's globs
+    generation a random token of this connection, so that a late removal never hits a newer one
+    other     fields of a newer version, kept as they are
+    """
+
+    id: str
+    kind: str
+    name: str
+    root: Path
+    display_root: str | None
+    enabled: bool
+    exclude: tuple[str, ...]
+    created_at: str
+    updated_at: str
+    generation: str
+    other: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def connector(self) -> Connector:
+        """What lists and reads this kind of source."""
+        return CONNECTORS[self.kind]
+
+    @property
+    def own_globs(self) -> tuple[str, ...]:
+        """The user's globs without the defaults."""
+        return tuple(glob for glob in self.exclude if glob not in DEFAULT_GLOBS)
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry as it stands in sources.json."""
+        entry: dict[str, Any] = {
+            "id": self.id,
+            "kind": self.kind,
+            "name": self.name,
+            "root": str(self.root),
+            "enabled": self.enabled,
+            "mode": "read-only",
+            "exclude": list(self.exclude),
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+            "generation": self.generation,
+        }
+        if self.display_root is not None:
+            entry["display_root"] = self.display_root
+        return {**entry, **self.other}
+
+
+def now() -> str:
+    """The present time as sources.json and the index write it: ISO 8601, UTC, whole seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Registry:
+    """The list of sources, read afresh at every call, since other processes write it too."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._path = settings.sources_file
+
+    def all(self) -> tuple[Source, ...]:
+        """Every source of a kind that this version knows. Raises SourcesFileCorrupt."""
+        return tuple(_source(entry) for entry in self._entries() if entry["kind"] in CONNECTORS)
+
+    def ids(self) -> frozenset[str]:
+        """The ids of all entries, also of kinds that this version does not know."""
+        return frozenset(str(entry.get("id")) for entry in self._entries())
+
+    def find(self, wanted: str) -> Source:
+        """The source with this id, unique id prefix or unique name.
+
+        Raises SourceNotFound, with the nearest names as the hint, or SourceAmbiguous.
+        """
+        return choose(self.all(), wanted)
+
+    def add(
+        self, kind: str, path: str, *, name: str | None = None, exclude: Sequence[str] | None = None
+    ) -> tuple[Source, bool]:
+        """Connect a folder, or update the source that already has this root; the source, and whether it is new."""
+        root, globs = self._checked(kind, path, exclude)
+        clean = clean_name(name or "")
+
+        def change(sources: list[Source]) -> tuple[Source, bool]:
+            for i, old in enumerate(sources):
+                if old.root == root and old.kind == kind:
+                    sources[i] = replace(
+                        old,
+                        enabled=True,
+                        name=clean or old.name,
+                        exclude=globs or old.exclude,
+                        updated_at=now(),
+                    )
+                    return sources[i], False
+            _refuse_nested(root, kind, sources)
+            new = _new(kind, root, typed=path, name=clean, globs=globs)
+            sources.append(new)
+            return new, True
+
+        return self._change(change)
+
+    def draft(self, kind: str, path: str, *, exclude: Sequence[str] | None = None) -> Source:
+        """The source that `add` would connect, checked like it; nothing is written."""
+        root, globs = self._checked(kind, path, exclude)
+        for old in self.all():
+            if old.root == root and old.kind == kind:
+                return replace(old, exclude=globs or old.exclude)
+        _refuse_nested(root, kind, self.all())
+        return _new(kind, root, typed=path, name="", globs=globs)
+
+    def _checked(self, kind: str, path: str, exclude: Sequence[str] | None) -> tuple[Path, tuple[str, ...] | None]:
+        if kind not in CONNECTORS:
+            raise UsageError(f'no kind of source is called "{kind}"', hint=f"Known kinds: {', '.join(CONNECTORS)}.")
+        globs = None if exclude is None else (*DEFAULT_GLOBS, *check_globs(exclude))
+        return check_root(path, self._settings), globs
+
+    def edit(
+        self,
+        wanted: str,
+        *,
+        name: str | None = None,
+        enabled: bool | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> Source:
+        """Change a source's name, whether it is enabled, or its globs (which replace all of the user's)."""
+        globs = None if exclude is None else (*DEFAULT_GLOBS, *check_globs(exclude))
+        clean = None if name is None else clean_name(name)
+
+        def change(sources: list[Source]) -> Source:
+            old = choose(sources, wanted)
+            if enabled and not old.enabled:
+                _refuse_nested(old.root, old.kind, [s for s in sources if s.id != old.id])
+            new = replace(
+                old,
+                name=clean or old.name,
+                enabled=old.enabled if enabled is None else enabled,
+                exclude=globs or old.exclude,
+                updated_at=now(),
+            )
+            sources[sources.index(old)] = new
+            return new
+
+        return self._change(change)
+
+    def discard(self, source_id: str) -> None:
+        """Take a source off the list, if it is there; its rows are somebody else's business."""
+
+        def change(sources: list[Source]) -> None:
+            sources[:] = [source for source in sources if source.id != source_id]
+
+        self._change(change)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other process from changing the list. Raises StateBusy after five seconds."""
+        prepare(self._settings)
+        with file_lock(self._settings.run_dir / "sources.lock", wait_s=_LOCK_WAIT_S, what="the list of sources"):
+            yield
+
+    def _change(self, change: Callable[[list[Source]], T]) -> T:
+        with self.locked():
+            entries = self._entries()
+            foreign = [entry for entry in entries if entry["kind"] not in CONNECTORS]
+            sources = [_source(entry) for entry in entries if entry["kind"] in CONNECTORS]
+            outcome = change(sources)
+            content = {"version": _VERSION, "sources": [*(s.as_json() for s in sources), *foreign]}
+            replace_file(self._path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+            return outcome
+
+    def _entries(self) -> list[dict[str, Any]]:
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, RecursionError) as exc:
+            raise SourcesFileCorrupt(f"{self._path} cannot be read: {exc}") from exc
+        problem = _problem(content)
+        if problem:
+            raise SourcesFileCorrupt(f"{self._path} {problem}")
+        entries: list[dict[str, Any]] = content["sources"]
+        return entries
+
+
+def choose(sources: Sequence[Source], wanted: str) -> Source:
+    """The source that an id, a unique id prefix or a unique name means."""
+    text = wanted.strip()
+    if not text:
+        raise SourceNotFound("a source's id or name is required")
+    for fits in (
+        [s for s in sources if s.id == text],
+        [s for s in sources if s.name == text] or [s for s in sources if s.name.casefold() == text.casefold()],
+        [s for s in sources if s.id.startswith(text) or s.id.partition(":")[2].startswith(text)],
+    ):
+        if len(fits) == 1:
+            return fits[0]
+        if fits:
+            listed = ", ".join(f"{s.id} ({s.name})" for s in fits)
+            raise SourceAmbiguous(f'"{text}" fits {len(fits)} sources: {listed}')
+    import difflib
+
+    near = difflib.get_close_matches(text, [s.name for s in sources] + [s.id for s in sources], n=1)
+    hint = f"Did you mean {near[0]}? `vade sources list` shows all." if near else None
+    raise SourceNotFound(f'no source called "{text}"', hint=hint)
+
+
+def _new(kind: str, root: Path, *, typed: str, name: str, globs: tuple[str, ...] | None) -> Source:
+    at = now()
+    shown = str(Path(typed.strip()).expanduser().absolute())
+    return Source(
+        id=source_id(kind, root),
+        kind=kind,
+        name=name or clean_name(root.name) or "vault",
+        root=root,
+        display_root=shown if shown != str(root) else None,
+        enabled=True,
+        exclude=globs or DEFAULT_GLOBS,
+        created_at=at,
+        updated_at=at,
+        generation=str(uuid.uuid4()),
+    )
+
+
+def source_id(kind: str, root: Path) -> str:
+    """The id of a source: its kind and the first 16 hex digits of the SHA-256 of its resolved root."""
+    return f"{kind}:{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
+
+
+def clean_name(name: str) -> str:
+    """A display name on one line, without control characters, at most 200 characters."""
+    text = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in name)
+    return " ".join("".join(c for c in text if unicodedata.category(c) != "Cs").split())[:_MAX_NAME]
+
+
+def check_root(path: str, settings: Settings) -> Path:
+    """The resolved root that a typed path means. Raises SourceRootInvalid, saying which of the rules it breaks."""
+    if not path.strip():
+        raise SourceRootInvalid("a path is required", hint="Name the folder: `vade sources add obsidian PATH`.")
+    typed = path.strip()
+    try:
+        root = Path(os.path.realpath(Path(typed).expanduser(), strict=True))
+    except (FileNotFoundError, RuntimeError) as exc:
+        raise SourceRootInvalid(f"{typed} does not exist", hint="Check the spelling of the path.") from exc
+    except NotADirectoryError as exc:
+        raise SourceRootInvalid(f"{typed} is not a folder", hint="Name the folder that holds the notes.") from exc
+    except (OSError, ValueError) as exc:
+        raise SourceRootInvalid(f"{typed} cannot be used: {exc}", hint="Check the path and its permissions.") from exc
+    if not root.is_dir():
+        raise SourceRootInvalid(f"{typed} is not a folder", hint="Name the folder that holds the notes.")
+    try:
+        os.listdir(root)
+    except OSError as exc:
+        raise SourceRootInvalid(
+            f"{typed} cannot be listed: {exc.strerror}", hint="Give yourself permission to read the folder."
+        ) from exc
+    try:
+        str(root).encode()
+    except UnicodeEncodeError as exc:
+        raise SourceRootInvalid(f"{typed!r} is no valid Unicode", hint="Rename the folder.") from exc
+    _refuse_state(root, settings.home)
+    return root
+
+
+def _refuse_state(root: Path, home: Path) -> None:
+    if root == Path(root.anchor):
+        raise SourceRootInvalid("the whole file system cannot be a source", hint="Name the folder with your notes.")
+    if root == home / "vault":
+        return
+    if root == home or home in root.parents or root in home.parents:
+        raise SourceRootInvalid(
+            f"{root} holds, or lies in, the state folder {home}",
+            hint="Our own index would be indexed. Name another folder, or move the state with VADE_HOME.",
+        )
+
+
+def _refuse_nested(root: Path, kind: str, sources: Sequence[Source]) -> None:
+    for other in sources:
+        if not other.enabled:
+            continue
+        if root == other.root or root in other.root.parents or other.root in root.parents:
+            how = "is already connected as" if root == other.root else "overlaps"
+            raise SourceRootNested(
+                f"{root} {how} the source {other.name} ({other.id}, {other.root})",
+                hint=f"Every note would belong to two sources. Remove that one first: vade sources remove {other.id}"
+                if root != other.root or kind == other.kind
+                else f"A root has one kind. To change it: vade sources remove {other.id}, then add it again.",
+            )
+
+
+def _problem(content: object) -> str | None:
+    if not isinstance(content, dict) or not isinstance(content.get("sources"), list):
+        return "holds no list of sources"
+    if content.get("version") != _VERSION:
+        return f"has version {content.get('version')!r}, and this vade reads {_VERSION}"
+    for entry in content["sources"]:
+        if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
+            return "holds an entry without a kind"
+        texts = [entry.get(key) for key in ("id", "name", "root")]
+        if entry["kind"] in CONNECTORS and not (
+            all(isinstance(t, str) and t for t in texts)
+            and os.path.isabs(entry["root"])
+            and isinstance(entry.get("enabled"), bool)
+            and isinstance(entry.get("exclude", []), list)
+            and all(isinstance(glob, str) for glob in entry.get("exclude", []))
+        ):
+            return f"holds an entry that is not valid: {entry.get('id')!r}"
+    ids = [entry.get("id") for entry in content["sources"]]
+    return "holds the same id twice" if len(set(ids)) != len(ids) else None
+
+
+def _source(entry: Mapping[str, Any]) -> Source:
+    created = str(entry.get("created_at", ""))
+    return Source(
+        id=entry["id"],
+        kind=entry["kind"],
+        name=entry["name"],
+        root=Path(entry["root"]),
+        display_root=entry.get("display_root"),
+        enabled=entry["enabled"],
+        exclude=tuple(dict.fromkeys((*DEFAULT_GLOBS, *entry.get("exclude", ())))),
+        created_at=created,
+        updated_at=str(entry.get("updated_at", created)),
+        generation=str(entry.get("generation", created)),
+        other={key: value for key, value in entry.items() if key not in _KNOWN},
+    )

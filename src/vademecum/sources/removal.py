@@ -1,0 +1,105 @@
+"""Take a source away so that nothing is left of it, and prove that.
+
+The order is safe against a crash at any point: first the entry of sources.json, then the rows. Rows without an entry
+are never recalled, and the next command that may write takes them out. The proof searches the bytes of every file
+of the state folder for passages of the removed text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vademecum.config import Settings
+from vademecum.index import Index, Proof, Purged, Witness, holders, search_bytes
+from vademecum.sources.registry import Registry, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a removal did. `source` is None when only leftover rows of an unlisted source were found."""
+
+    source: Source | None
+    purged: Purged
+    proof: Proof
+    quarantine_files: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The outcome with the names that `--json` prints."""
+        proof = self.proof
+        return {
+            "source": None if self.source is None else self.source.as_json(),
+            "purged": self.purged.total,
+            "purged_rows": self.purged.as_json(),
+            "quarantine_files": self.quarantine_files,
+            "files_modified": 0,
+            "proof": {
+                "clean": proof.clean,
+                "files": proof.files,
+                "bytes": proof.bytes,
+                "passages": proof.passages,
+                "residue": [{"file": file, "passage": passage} for file, passage in proof.residue],
+                "blocked_by": list(proof.blocked_by),
+                "problems": list(proof.problems),
+            },
+        }
+
+
+def remove(source_id: str, source: Source | None, *, registry: Registry, index: Index, settings: Settings) -> Removal:
+    """Disconnect a source and purge every row of it. Doing it again does no harm."""
+    registry.discard(source_id)
+    purged = index.purge(source_id)
+    swept = sweep(settings)
+    return Removal(source, purged, prove(index, settings, purged.witnesses), swept)
+
+
+def finish_removals(registry: Registry, index: Index, settings: Settings) -> Proof | None:
+    """Do what a killed or hindered removal left undone; None when there was nothing.
+
+    Rows of sources that are on no list any more are judged while nobody can change the list. Raises
+    SourcesFileCorrupt, and then nothing is purged.
+    """
+    listed = registry.ids()
+    if not index.scrub_pending() and listed.issuperset(index.sources()):
+        return None
+    witnesses: list[Witness] = []
+    with registry.locked():
+        for source_id in set(index.sources()) - registry.ids():
+            witnesses += index.purge(source_id).witnesses
+    return prove(index, settings, witnesses)
+
+
+def prove(index: Index, settings: Settings, witnesses: list[Witness]) -> Proof:
+    """Clean the file, then search every byte of the state for the removed passages."""
+    cleaned = index.scrub()
+    files, size, found = search_bytes(state_files(settings), witnesses)
+    residue = [(str(path), w.text) for path, w in found if not index.still_holds(w)]
+    return Proof(
+        files=files,
+        bytes=size,
+        passages=len(witnesses),
+        residue=tuple(residue),
+        blocked_by=() if cleaned else tuple(holders(settings.index_file) or ["another process"]),
+        problems=tuple(index.integrity(thorough=True)),
+    )
+
+
+def sweep(settings: Settings) -> int:
+    """Delete quarantined indexes and those of other schema numbers: copies of text that no purge reaches."""
+    old = [p for p in settings.home.glob("index-*.db*") if not p.name.startswith(settings.index_file.name)]
+    if settings.quarantine_dir.is_dir():
+        old += [p for p in settings.quarantine_dir.iterdir() if p.is_file()]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
+
+
+def state_files(settings: Settings) -> Iterator[Path]:
+    """Every file of the state folder but those of the home vault, which is the user's."""
+    vault = settings.home / "vault"
+    for folder, folders, files in os.walk(settings.home):
+        folders[:] = [name for name in folders if Path(folder, name) != vault]
+        yield from (Path(folder, name) for name in files)

@@ -1,0 +1,321 @@
+"""Keep the index equal to what lies below one root.
+
+scan → compare stamps → read what differs → parse, cut, put (findable at once) → drop what is gone. The failures it
+is shaped against: an outage taken for a deletion, one bad file that ends the run, and work done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, Final
+
+from vademecum.access import policy_of
+from vademecum.config import Settings, file_lock
+from vademecum.errors import NoteNotFound, NoteUnreadable, SourceRootMissing
+from vademecum.index import BATCH, Index, IndexedNote, SourceRow, SourceState, StoredNote
+from vademecum.sources.registry import Source, now
+from vademecum.vault import FileStamp, Found, Scan, is_binary
+
+# A file saved twice within the clock's grain keeps its stamp, so a stamp is believed only when it is older than this.
+_SETTLING_NS: Final = 2_000_000_000
+# A root that suddenly holds nothing is held for one scan when at least so many notes are indexed.
+_PLAUSIBLE_LOSS: Final = 20
+_LOCK_WAIT_S: Final = 600.0
+_EARLIEST: Final = "0001-01-01"
+
+
+@dataclass(slots=True)
+class SyncReport:
+    """What one sync did.
+
+    skipped counts every file on disk that is no document, by reason; `documents` and it add up to the files there.
+    held says that the source looked emptied and nothing was dropped yet.
+    """
+
+    source_id: str
+    state: SourceState = "healthy"
+    documents: int = 0
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    warnings: int = 0
+    diagnostics: list[str] = field(default_factory=list)
+    held: bool = False
+    took_ms: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The report with the names that `--json` prints."""
+        return {
+            "source_id": self.source_id,
+            "state": self.state,
+            "documents": self.documents,
+            "added": self.added,
+            "updated": self.updated,
+            "removed": self.removed,
+            "unchanged": self.unchanged,
+            "skipped": {"count": self.skipped.total(), "by_reason": dict(sorted(self.skipped.items()))},
+            "warnings": self.warnings,
+            "diagnostics": self.diagnostics,
+            "held": self.held,
+            "took_ms": self.took_ms,
+        }
+
+
+Progress = Callable[[int, int, str], None]
+"""Told after each note: how many are done, of how many, and which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a root holds, by names alone."""
+
+    files: int
+    bytes: int
+    skipped: Mapping[str, int]
+    sample: tuple[str, ...]
+    diagnostics: tuple[str, ...]
+
+
+def preview(source: Source, settings: Settings) -> Preview:
+    """What a sync of this source would index, without reading a note. Raises SourceRootMissing."""
+    filters, diagnostics = source.connector.ignore_filters(source.root)
+    scan = source.connector.scan(
+        source.root, exclude=source.exclude, filters=filters or (), max_files=settings.max_files
+    )
+    size = sum(found.stamp.size for found in scan.files.values())
+    return Preview(len(scan.files), size, dict(scan.reasons), tuple(islice(scan.files, 10)), tuple(diagnostics))
+
+
+def sync_source(
+    source: Source,
+    index: Index,
+    settings: Settings,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    waiting: Callable[[], None] | None = None,
+) -> SyncReport:
+    """Bring one source's rows up to date. Only one process does so at a time; another waits, then looks again.
+
+    An unreachable root is not an error: the report says so and every row stays. Raises SourceRemoved when the source
+    is removed meanwhile, StateBusy, StateReadOnly, IndexBusy.
+    """
+    lock = settings.run_dir / f"sync-{source.id.replace(':', '-')}.lock"
+    with file_lock(lock, wait_s=_LOCK_WAIT_S, what=f"the source {source.name}", waiting=waiting):
+        started = time.perf_counter()
+        report = _Sync(source, index, settings, force=force, progress=progress).run()
+        report.took_ms = round((time.perf_counter() - started) * 1000)
+        return report
+
+
+class _Sync:
+    """One run. Its steps share what the scan found and what the index held before."""
+
+    def __init__(
+        self, source: Source, index: Index, settings: Settings, *, force: bool, progress: Progress | None
+    ) -> None:
+        self.source = source
+        self.index = index
+        self.settings = settings
+        self.force = force
+        self.progress = progress
+        self.report = SyncReport(source.id)
+        self.skipped: list[tuple[str, str]] = []
+        self._emptied: list[int] = []
+
+    def run(self) -> SyncReport:
+        row = self.index.open_source(self.source.id, kind=self.source.kind, root=str(self.source.root))
+        filters, self.report.diagnostics = self.source.connector.ignore_filters(self.source.root)
+        try:
+            scan = self.source.connector.scan(
+                self.source.root,
+                exclude=self.source.exclude,
+                filters=row.ignore_filters if filters is None else filters,
+                max_files=self.settings.max_files,
+            )
+        except SourceRootMissing as exc:
+            return self._outage(row, str(exc))
+        self.report.skipped.update(scan.reasons)
+        self.skipped += scan.skipped
+        stored = self.index.stored_notes(row.row)
+        self._index(row, scan, stored)
+        self._drop_missing(row, scan, stored)
+        self._finish(row, scan, filters)
+        return self.report
+
+    def _outage(self, row: SourceRow, what: str) -> SyncReport:
+        self.index.mark_unreachable(row.row, at=now())
+        self.report.state = "unreachable"
+        self.report.documents = row.documents
+        self.report.diagnostics.append(what)
+        return self.report
+
+    def _index(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote]) -> None:
+        """Read what may have changed, and put it into the index batch by batch."""
+        pending = [
+            (path, found)
+            for path, found in scan.files.items()
+            if self.force or path not in stored or not stored[path].is_as(found.stamp)
+        ]
+        self.report.unchanged = len(scan.files) - len(pending)
+        done = 0
+        for batch in _batches(pending, BATCH):
+            notes, restamped = [], []
+            for path, found in batch:
+                outcome = self._read(path, found, stored.get(path))
+                if isinstance(outcome, IndexedNote):
+                    notes.append(outcome)
+                elif outcome is not None:
+                    restamped.append(outcome)
+                done += 1
+                if self.progress is not None:
+                    self.progress(done, len(pending), path)
+            if notes:
+                self.index.put(row.row, notes)
+            if restamped:
+                self.index.restamp(restamped)
+
+    def _read(
+        self, path: str, found: Found, old: StoredNote | None
+    ) -> IndexedNote | tuple[int, FileStamp, bool] | None:
+        """A note to put, a new stamp to keep, or nothing when the file has to be skipped."""
+        limit = self.settings.max_file_bytes
+        if found.stamp.size > limit:
+            self._skip(path, "too_large", old)
+            return None
+        try:
+            content, stamp = self.source.connector.read(self.source.root, found, max_bytes=limit)
+        except NoteNotFound:
+            if old is not None:
+                self._emptied.append(old.document)
+            return None
+        except NoteUnreadable:
+            # Unreadable is not gone: what was indexed stays, and is no skipped file.
+            if old is None:
+                self._skip(path, "unreadable", None)
+            else:
+                self._keep_unreadable(path)
+            return None
+        if len(content) > limit:
+            self._skip(path, "too_large", old)
+            return None
+        settled = stamp.inode != -1 and time.time_ns() - stamp.newest_ns > _SETTLING_NS
+        fingerprint = hashlib.sha256(content).digest()
+        if old is not None and old.fingerprint == fingerprint:
+            self.report.unchanged += 1
+            return old.document, stamp, settled
+        if is_binary(content):
+            self._skip(path, "binary", old)
+            return None
+        return self._parse(path, found, old, content=content, stamp=stamp, settled=settled, fingerprint=fingerprint)
+
+    def _parse(
+        self,
+        path: str,
+        found: Found,
+        old: StoredNote | None,
+        *,
+        content: bytes,
+        stamp: FileStamp,
+        settled: bool,
+        fingerprint: bytes,
+    ) -> IndexedNote | None:
+        from vademecum.markdown import cut, parse
+
+        text = content.decode("utf-8", "replace")
+        if not text.strip("\ufeff \t\r\n\f\v\xa0"):
+            self._skip(path, "empty", old)
+            return None
+        name = path.rpartition("/")[2]
+        note = parse(text, stem=name.rpartition(".")[0] or name)
+        if old is None:
+            self.report.added += 1
+        else:
+            self.report.updated += 1
+        return IndexedNote(
+            path=path,
+            disk_path=found.disk_path,
+            stamp=stamp,
+            settled=settled,
+            fingerprint=fingerprint,
+            date=note.date or _day(stamp.mtime_ns),
+            note=note,
+            chunks=cut(note),
+        )
+
+    def _skip(self, path: str, reason: str, old: StoredNote | None) -> None:
+        """Leave a file out, and take out what was indexed of it before."""
+        self.report.skipped[reason] += 1
+        self.skipped.append((path, reason))
+        if old is not None:
+            self._emptied.append(old.document)
+
+    def _keep_unreadable(self, path: str) -> None:
+        self.report.unchanged += 1
+        self.skipped.append((path, "unreadable"))
+        self.report.diagnostics.append(f"{path} cannot be read; what was indexed of it stays")
+
+    def _drop_missing(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote]) -> None:
+        """Drop what is gone, unless its absence proves nothing."""
+        unlisted = tuple(folder + "/" for folder in scan.unlisted)
+        gone = [
+            note.document
+            for path, note in stored.items()
+            if path not in scan.files and not path.startswith(unlisted) and not scan.truncated
+        ]
+        if not scan.files and len(gone) >= _PLAUSIBLE_LOSS and row.held_since is None:
+            self.report.held = True
+            self.report.diagnostics.append(
+                f"the root holds no note while {len(gone)} are indexed; they are kept until the next sync agrees"
+            )
+            gone = []
+        self.report.removed = len(gone) + len(self._emptied)
+        self.index.drop([*gone, *self._emptied], at=now())
+
+    def _finish(self, row: SourceRow, scan: Scan, filters: tuple[str, ...] | None) -> None:
+        report = self.report
+        policy, diagnostic = policy_of(self.source.root)
+        if diagnostic:
+            report.diagnostics.append(diagnostic)
+        report.diagnostics += [
+            f"{folder or 'the root'} cannot be listed; what was indexed stays" for folder in scan.unlisted
+        ]
+        if scan.truncated:
+            report.diagnostics.append(f"more than {self.settings.max_files} notes; the rest was not looked at")
+        report.documents = self.index.document_count(row.row)
+        report.warnings = self.index.notes_with_warnings(row.row)
+        unsound = report.held or scan.unlisted or scan.truncated or any(r == "unreadable" for _, r in self.skipped)
+        report.state = "empty" if not scan.files else "degraded" if unsound else "healthy"
+        self.index.finish_scan(
+            row.row,
+            state=report.state,
+            at=now(),
+            policy=policy,
+            ignore_filters=filters,
+            diagnostics=report.diagnostics,
+            reasons=report.skipped,
+            skipped=self.skipped,
+            held=report.held,
+        )
+
+
+def _batches(items: Iterable[tuple[str, Found]], size: int) -> Iterator[list[tuple[str, Found]]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _day(mtime_ns: int) -> str:
+    """The day of a modification time as ISO; times that no calendar holds become the earliest day."""
+    try:
+        return datetime.fromtimestamp(mtime_ns / 1e9, UTC).strftime("%Y-%m-%d").rjust(10, "0")
+    except (ValueError, OverflowError, OSError):
+        return _EARLIEST

@@ -1,0 +1,77 @@
+"""vault-manifest.json: what a vault declares about itself.
+
+Read as mcp.md 3.2 describes. A manifest that is there but cannot be understood is not the same as none: it must
+never widen what is served.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+MANIFEST_NAME: Final = "vault-manifest.json"
+_SEGMENT: Final = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A vault's manifest and how it was found: `absent`, `read` or `broken` (then `entries` is empty)."""
+
+    state: Literal["absent", "read", "broken"]
+    entries: Mapping[str, Any]
+    diagnostic: str | None = None
+
+    @property
+    def memory_root(self) -> str:
+        """The folder of memories: one plain path segment, else the default."""
+        value = self.entries.get("memory_root")
+        if isinstance(value, str) and _SEGMENT.fullmatch(value) and value not in (".", ".."):
+            return value
+        return "memories"
+
+    @property
+    def withheld_names(self) -> tuple[str, ...]:
+        """File names that are never served, in any folder."""
+        names = self.entries.get("mcp_never_expose")
+        return tuple(n for n in names if isinstance(n, str) and n) if isinstance(names, list) else ()
+
+    def roots(self, key: str) -> tuple[str, ...]:
+        """The clean path prefixes that a list of the manifest declares."""
+        declared = self.entries.get(key)
+        if not isinstance(declared, list):
+            return ()
+        return tuple(dict.fromkeys(filter(None, map(_clean_root, declared))))
+
+
+def load_manifest(root: Path) -> Manifest:
+    """Read the manifest of a vault; never raises."""
+    path = root / MANIFEST_NAME
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return Manifest("absent", {})
+    except (OSError, ValueError, RecursionError) as exc:
+        return Manifest("broken", {}, f"{MANIFEST_NAME} cannot be read, so only the fallback roots are served: {exc}")
+    if not isinstance(entries, dict):
+        return Manifest("broken", {}, f"{MANIFEST_NAME} holds no object, so only the fallback roots are served")
+    return Manifest("read", entries)
+
+
+def _clean_root(entry: object) -> str | None:
+    """One declared root as a plain path prefix; None where keeping it would serve more than was declared."""
+    if not isinstance(entry, str):
+        return None
+    path = entry.strip().replace("\\", "/").removeprefix("./").strip("/")
+    segments = path.split("/")
+    if not path or any(segment in ("", ".", "..") for segment in segments):
+        return None
+    if "*" not in path:
+        return path
+    *folders, last = segments
+    if folders and "*" in last and not any("*" in folder for folder in folders) and not entry.rstrip().endswith("/"):
+        return "/".join(folders)
+    return None

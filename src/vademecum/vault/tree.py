@@ -1,0 +1,338 @@
+"""The walk over a root, its ignore rules, containment, and reading one file.
+
+The failures it is shaped against: a link that leads out of the vault, one name that arrives in two Unicode forms, a
+folder that cannot be listed and so looks empty, a pattern that takes exponential time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from vademecum.errors import GlobInvalid, NoteNotFound, NoteUnreadable, OutsideRoot, SourceRootMissing
+
+DEFAULT_GLOBS: Final = ("**/.obsidian/**", "**/.trash/**", "**/.hermes/**", "**/.*/**", "**/.*")
+NOTE_SUFFIXES: Final = (".md", ".markdown")
+_BINARY_PROBE_BYTES: Final = 8192
+_MAX_GLOBS: Final = 200
+_MAX_GLOB_CHARACTERS: Final = 500
+# A path this long is nobody's note; it keeps a hostile tree from exhausting the stack or the index.
+_MAX_PATH_CHARACTERS: Final = 4096
+_DRIVE: Final = re.compile(r"[A-Za-z]:/").match
+_PLAIN: Final = re.compile(r"[ -\[\]-~]{1,4096}").fullmatch
+
+Read = Callable[[int, int], bytes]
+"""Reads at most so many bytes from a descriptor. The one seam for read errors that no machine produces on demand."""
+
+
+class FileStamp(NamedTuple):  # a tuple, since a scan makes two for every file: half the time of a frozen dataclass
+    """What the file system says about a file's content without reading it."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @property
+    def newest_ns(self) -> int:
+        """The later of the two times: no content change can be newer than this."""
+        return max(self.mtime_ns, self.ctime_ns)
+
+
+class Found(NamedTuple):
+    """A note file met by the walk: its path below the root as the disk spells it, and its stamp."""
+
+    disk_path: str
+    stamp: FileStamp
+
+
+@dataclass(slots=True)
+class Scan:
+    """What lies below a root.
+
+    files      notes by key: root-relative, POSIX separators, Unicode NFC
+    unlisted   keys of folders that could not be listed; what lies below them is unknown, not gone
+    skipped    (key, reason) of files that a person may want to know about one by one
+    reasons    every file that is no note candidate, counted by reason; includes those in `skipped`
+    truncated  the walk stopped at its limit, so absence means nothing
+    """
+
+    files: dict[str, Found] = field(default_factory=dict)
+    unlisted: list[str] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    truncated: bool = False
+
+
+class Ignores:
+    """Which root-relative paths are no part of a source, for which of two reasons.
+
+    `hidden` are the default globs, `excluded` those of the user and of the vault's own settings. A folder that
+    matches is not entered.
+    """
+
+    def __init__(self, globs: Iterable[str] = (), prefixes: Iterable[str] = ()) -> None:
+        patterns = [_glob_pattern(glob) for glob in globs if glob not in DEFAULT_GLOBS]
+        patterns += [re.escape(prefix) + "/.*" for prefix in prefixes]
+        self._excluded = re.compile("|".join(patterns), re.DOTALL).fullmatch if patterns else None
+
+    def reason(self, key: str, name: str) -> str | None:
+        """Why this path is ignored: "hidden", "excluded", or None when it is not."""
+        if name.startswith("."):  # what all five default globs say of a single name
+            return "hidden"
+        if self._excluded is not None and self._excluded(key + "/"):
+            return "excluded"
+        return None
+
+
+def check_glob(glob: str) -> str:
+    """The glob in the form that is stored: trimmed, forward slashes, `x/` as `x/**`. Raises GlobInvalid."""
+    text = glob.strip().replace("\\", "/").removeprefix("./")
+    if not text:
+        raise GlobInvalid("an exclude glob is empty")
+    if len(text) > _MAX_GLOB_CHARACTERS:
+        raise GlobInvalid(f"an exclude glob is longer than {_MAX_GLOB_CHARACTERS} characters")
+    if any(unicodedata.category(c) in ("Cc", "Cs") for c in text):
+        raise GlobInvalid("an exclude glob holds control characters")
+    if text.startswith("/") or _DRIVE(text):
+        raise GlobInvalid(f"the exclude glob {text!r} is absolute")
+    if ".." in text.split("/"):
+        raise GlobInvalid(f"the exclude glob {text!r} leads out of the source")
+    return unicodedata.normalize("NFC", text + "**" if text.endswith("/") else text)
+
+
+def check_globs(globs: Iterable[str]) -> tuple[str, ...]:
+    """All globs checked, without repeats, in order. Raises GlobInvalid."""
+    checked = tuple(dict.fromkeys(check_glob(glob) for glob in globs))
+    if len(checked) > _MAX_GLOBS:
+        raise GlobInvalid(f"more than {_MAX_GLOBS} exclude globs")
+    return checked
+
+
+def _glob_pattern(glob: str) -> str:
+    """A regular expression for one glob, for paths with a slash after every segment.
+
+    Each run of segments after a `**` is matched at its first place and kept (an atomic group). That is enough for
+    globs, and linear where backtracking over several `**` would be exponential.
+    """
+    segments = glob.split("/") if "/" in glob else ["**", glob]
+    runs = [""]
+    for segment in segments:
+        if segment == "**":
+            runs.append("")
+        else:
+            runs[-1] += _segment_pattern(segment) + "/"
+    if len(runs) == 1:
+        return runs[0]
+    first, *middle, last = runs
+    kept = "".join(f"(?>(?:[^/]+/)*?{run})" for run in middle if run)
+    return f"{first}{kept}(?:[^/]+/)*{last}"
+
+
+def _segment_pattern(segment: str) -> str:
+    if segment == "*":
+        return "[^/]+"
+    first, *rest = segment.split("*")
+    if not rest:
+        return re.escape(first)
+    *middle, last = rest
+    pattern = re.escape(first)
+    for part in middle:
+        if part:
+            pattern += f"(?>[^/]*?{re.escape(part)})"
+    return pattern + "[^/]*" + re.escape(last)
+
+
+def user_ignore_filters(root: Path) -> tuple[tuple[str, ...] | None, list[str]]:
+    """What the vault itself asks to ignore (`userIgnoreFilters` of .obsidian/app.json), and diagnostics.
+
+    None means that the file is there but cannot be understood, so that the last known list has to stand. A regular
+    expression is not supported and named in the diagnostics.
+    """
+    path = root / ".obsidian" / "app.json"
+    try:
+        if path.is_symlink() or path.parent.is_symlink():
+            return (), []
+        settings = json.loads(path.read_text(encoding="utf-8-sig"))
+        filters = settings.get("userIgnoreFilters") or []
+        if not isinstance(filters, list):
+            raise ValueError("userIgnoreFilters is no list")
+    except (FileNotFoundError, NotADirectoryError):
+        return (), []
+    except (OSError, ValueError, AttributeError, RecursionError) as exc:
+        return None, [f".obsidian/app.json cannot be used, so the last known ignore list stands: {exc}"]
+    prefixes, diagnostics = [], []
+    for entry in filters:
+        text = unicodedata.normalize("NFC", entry).strip() if isinstance(entry, str) else ""
+        if len(text) > 1 and text.startswith("/") and text.endswith("/"):
+            diagnostics.append(f"the ignore filter {text} is a regular expression and is not applied")
+        elif text.strip("/"):
+            prefixes.append(text.strip("/"))
+    return tuple(prefixes), diagnostics
+
+
+def note_key(path: str) -> str:
+    """The one spelling by which a note is known: Unicode NFC, forward slashes."""
+    return path if path.isascii() else unicodedata.normalize("NFC", path)
+
+
+def walk(root: Path, ignores: Ignores, *, max_files: int = 200_000) -> Scan:
+    """List the notes below a root, in a fixed order, without following any link.
+
+    Raises SourceRootMissing when the root is not there or cannot be listed.
+    """
+    scan = Scan()
+    try:
+        os.listdir(root)
+    except OSError as exc:
+        raise SourceRootMissing(f"{root} cannot be listed: {exc.strerror}") from exc
+    folders = [""]
+    while folders and not scan.truncated:
+        folders += reversed(_scan_folder(root, folders.pop(), ignores, scan))
+        scan.truncated = len(scan.files) > max_files
+    return scan
+
+
+def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[str]:
+    """Put what one folder holds into the scan; the folders below it, which come next."""
+    try:
+        with os.scandir(os.path.join(root, prefix)) as found:
+            entries = sorted(found, key=_name)
+    except OSError:
+        scan.unlisted.append(note_key(prefix.rstrip("/")))
+        return []
+    below = []
+    key_prefix = note_key(prefix)
+    for entry in entries:
+        name = entry.name
+        key = key_prefix + note_key(name)
+        reason = ignores.reason(key, name)
+        if entry.is_dir(follow_symlinks=False):
+            if reason is None:
+                below.append(f"{prefix}{name}/")
+            else:
+                scan.reasons[reason] += sum(1 for _ in _files_below(entry.path))
+            continue
+        if reason is None and name.lower().endswith(NOTE_SUFFIXES):
+            reason = _note_problem(entry, key, scan)
+            if reason is None:
+                scan.files[key] = Found(prefix + name, stamp_of(entry.stat(follow_symlinks=False)))
+                continue
+            if reason == "vanished":  # no file to account for
+                continue
+            scan.skipped.append((_printable(key), reason))
+        scan.reasons[reason or ("symlink" if entry.is_symlink() else "not_read")] += 1
+    return below
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name
+
+
+def _note_problem(entry: os.DirEntry[str], key: str, scan: Scan) -> str | None:
+    """Why a file with a note's name is no note; None when it is one, and then its status is at hand."""
+    if not _PLAIN(key) and (_printable(key) != key or "\\" in key or len(key) > _MAX_PATH_CHARACTERS):
+        return "bad_name"
+    if key in scan.files:  # the same name in another Unicode form: one key, one note
+        return "duplicate_name"
+    try:
+        mode = entry.stat(follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return "vanished"
+    except OSError:
+        return "unreadable"
+    if stat.S_ISREG(mode):
+        return None
+    return "symlink" if stat.S_ISLNK(mode) else "not_a_file"
+
+
+def stamp_of(status: os.stat_result) -> FileStamp:
+    """The stamp of a file from its status."""
+    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    for _, _, files in os.walk(folder):
+        yield from files
+
+
+def _printable(key: str) -> str:
+    """The key with what no text file can hold replaced: bytes that are no Unicode, control characters."""
+    if key.isascii() and key.isprintable():
+        return key
+    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") else c for c in key)
+
+
+def contained(root: Path, path: str) -> Path:
+    """The file that a root-relative path names, proven to lie below the root with no link on the way.
+
+    Raises OutsideRoot for every form that leads, or could lead, elsewhere; NoteNotFound, NoteUnreadable.
+    """
+    if leads_out(path):
+        raise OutsideRoot(f"{path!r} leads out of its source")
+    at = str(root)
+    try:
+        for segment in path.split("/"):
+            at = f"{at}/{segment}"
+            if stat.S_ISLNK(os.lstat(at).st_mode):
+                raise OutsideRoot(f"{path!r} leads through a link, and links are not followed")
+    except (FileNotFoundError, NotADirectoryError) as exc:
+        raise NoteNotFound(f"there is no {path} below {root}") from exc
+    except OSError as exc:
+        raise NoteUnreadable(f"{path} cannot be reached below {root}: {exc.strerror}") from exc
+    return Path(at)
+
+
+def leads_out(path: str) -> bool:
+    """Whether a path that should be relative to a root is written so that it leads, or could lead, elsewhere."""
+    if not path or "\\" in path or "\x00" in path or (not path.isascii() and _printable(path) != path):
+        return True
+    forms = (path, unquote(path).replace("\\", "/")) if "%" in path else (path,)
+    return any(
+        form.startswith("/") or ".." in form.split("/") or "\x00" in form or _DRIVE(form) is not None for form in forms
+    )
+
+
+def read_note_bytes(path: str, *, max_bytes: int, read: Read = os.read) -> tuple[bytes, FileStamp]:
+    """Read a file, at most one byte more than `max_bytes`, and the stamp it had while it was read.
+
+    A file that changes under the reading is read once more; if it changes again the later reading stands, with a
+    stamp that no file has. Raises NoteUnreadable; NoteNotFound when it is gone.
+    """
+    try:
+        for _ in range(2):
+            content, before, after = _read_once(path, max_bytes, read)
+            if before == after:
+                return content, after
+    except FileNotFoundError as exc:
+        raise NoteNotFound(f"{path} is gone") from exc
+    except OSError as exc:
+        raise NoteUnreadable(f"{path} cannot be read: {exc.strerror or exc}") from exc
+    return content, after._replace(inode=-1)
+
+
+def _read_once(path: str, max_bytes: int, read: Read) -> tuple[bytes, FileStamp, FileStamp]:
+    # O_NOFOLLOW closes the gap between the walk and the reading; O_NONBLOCK keeps a pipe from hanging us.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        before = stamp_of(os.fstat(descriptor))
+        content = read(descriptor, min(before.size, max_bytes) + 1)
+        while 0 < len(content) <= max_bytes and (more := read(descriptor, max_bytes + 1 - len(content))):
+            content += more
+        return content, before, stamp_of(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def is_binary(content: bytes) -> bool:
+    """Whether a NUL byte near the start says that this is no text."""
+    return b"\x00" in content[:_BINARY_PROBE_BYTES]
