@@ -7,6 +7,7 @@ import socket
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode puts no folder on the path
 
 from process import Finished, run_vade
+from workbench import Workbench
 
 EXAMPLE_VAULT = Path(__file__).parents[1] / "examples" / "vault"
 Snapshot = Mapping[str, tuple[bytes | None, int, int]]
@@ -165,3 +167,22 @@ def vade(tmp_path: Path, vade_home: Path) -> Callable[..., Finished]:
         return run(*(["--as-owner"] if as_owner else []), *arguments, **keywords)
 
     return call
+
+
+@pytest.fixture
+def bench(vade_home: Path) -> Iterator[Workbench]:
+    """The application in this process, on the state folder of this test."""
+    made = Workbench(vade_home)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Move the clock: what was written a moment ago then counts as long settled."""
+    real = time.time_ns
+
+    def move(seconds: float) -> None:
+        monkeypatch.setattr(time, "time_ns", lambda: real() + int(seconds * 1e9))
+
+    return move

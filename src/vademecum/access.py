@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from vademecum.config import nameless_folders
 from vademecum.errors import NoteUnreadable, NoteWithheld
@@ -137,8 +137,7 @@ def visible_notes(caller: Caller, policies: Mapping[str, Policy]) -> VisibleSet:
     return VisibleSet(caller, dict(policies), _SEAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(NamedTuple):
     """A note that may be opened: its real path, its present stamp, and whether it is private."""
 
     path: Path

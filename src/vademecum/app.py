@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vademecum import config
 from vademecum.access import Caller
@@ -14,24 +13,16 @@ from vademecum.config import Settings, file_lock
 from vademecum.errors import IndexCorrupt, SourceDisabled, SourceNotFound, VadeError
 from vademecum.index import Index, SourceRow, inode_of, quarantine
 from vademecum.search import Passage, Place, Question, Recall, read_passage, recall
-from vademecum.sources import (
-    Preview,
-    Progress,
-    Registry,
-    Removal,
-    Source,
-    SyncReport,
-    finish_removals,
-    preview,
-    remove,
-    sync_source,
-)
+from vademecum.sources import Registry, Source
+
+if TYPE_CHECKING:
+    from vademecum.sources.removal import Removal
+    from vademecum.sources.sync import Preview, Progress, SyncReport
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One line of the doctor: what was looked at, whether it is well, and what to do if not."""
 
     name: str
@@ -84,10 +75,14 @@ class Vademecum:
 
     def preview(self, kind: str, path: str, *, exclude: Sequence[str] | None = None) -> Preview:
         """What `add` would index, by file names alone; nothing is written."""
+        from vademecum.sources.sync import preview
+
         return preview(self.registry.draft(kind, path, exclude=exclude), self.settings)
 
     def sync(self, source: Source, *, force: bool = False, progress: Progress | None = None) -> SyncReport:
         """Bring one source's rows up to date. Raises SourceDisabled."""
+        from vademecum.sources.sync import sync_source
+
         if not source.enabled:
             raise SourceDisabled(f"{source.name} is disabled")
         config.prepare(self.settings)
@@ -97,7 +92,9 @@ class Vademecum:
 
         def act() -> SyncReport:
             self._finish_removals()
-            return sync_source(source, self.index, self.settings, force=force, progress=progress, waiting=waiting)
+            return sync_source(
+                source, self.registry, self.index, self.settings, force=force, progress=progress, waiting=waiting
+            )
 
         return self._healing(act)
 
@@ -106,6 +103,8 @@ class Vademecum:
 
         An id that is on no list but still owns rows, since a removal was killed, can be removed too.
         """
+        from vademecum.sources.removal import remove
+
         source: Source | None = None
         try:
             source = self.registry.find(wanted)
@@ -119,7 +118,7 @@ class Vademecum:
 
     def describe(self, source: Source) -> dict[str, Any]:
         """A source's entry, and what the index knows of it."""
-        row = self.index.sources().get(source.id)
+        row = self.index.source(source.id)
         known: dict[str, Any] = {
             "state": "empty" if row is None else row.state,
             "documents": 0 if row is None else row.documents,
@@ -135,7 +134,7 @@ class Vademecum:
 
     def details(self, source: Source) -> dict[str, Any]:
         """`describe`, with the skipped files and the notes whose frontmatter could not be read."""
-        row = self.index.sources().get(source.id)
+        row = self.index.source(source.id)
         files = [] if row is None else self.index.skipped(row.row, limit=100)
         warnings = [] if row is None else self.index.warnings(row.row, limit=100)
         return {
@@ -175,6 +174,8 @@ class Vademecum:
             return act()
 
     def _replace_index(self, inode: int | None, *, why: str) -> None:
+        from vademecum.sources.sync import sync_source
+
         config.prepare(self.settings)
         with file_lock(self.settings.run_dir / "index.lock", wait_s=60, what="the index"):
             moved = quarantine(self.settings.index_file, self.settings.quarantine_dir, inode=inode)
@@ -182,9 +183,11 @@ class Vademecum:
                 self._notify(f"{why}. It was moved to {moved}, and the sources are being indexed again.")
             for source in self.registry.all():
                 if source.enabled:
-                    sync_source(source, self.index, self.settings)
+                    sync_source(source, self.registry, self.index, self.settings)
 
     def _finish_removals(self) -> None:
+        from vademecum.sources.removal import finish_removals
+
         proof = finish_removals(self.registry, self.index, self.settings)
         if proof is not None:
             ended = "nothing of it is left" if proof.clean else "something of it may be left: see `vade doctor`"

@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from vademecum.errors import ConfigError, StateBusy, StateError, StateReadOnly
 
 SCHEMA_NUMBER: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting: its dotted name in config.toml, its default (whose type is the setting's), and what it does."""
 
     name: str

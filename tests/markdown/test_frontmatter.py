@@ -3,6 +3,9 @@
 import time
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from vademecum.markdown import Note, parse
 
@@ -288,3 +291,28 @@ def test_what_is_too_large_is_left_out_and_reported_where_it_stands() -> None:
     assert "b50" not in read.frontmatter
     lines = {d.line for d in read.diagnostics}
     assert 54 in lines
+
+
+LINES = st.sampled_from([
+    "a: b", "a:", "A-b_2: two words", "a:  b  ", "a: b # c", "a: #c", "a: b#c", "- x", "  - x", " - y ", "-",
+    "  -", "- ", "- a: b", "- a:", "- 'x'", '- "x: y"', 'a: "q"', 'a: "q" r', 'a: ""', "a: ''", "a: x: y",
+    "a: http://x.test/y", "a: x:", "a: @b", "a: b-", "a: b - c", "", "  ", "  x", "x", "a : b", "a:b",
+    "a: [x, y]", "- - x", "key: über", "- 漢字", "a: -", "a: - b", "a: ~", "? a", "&x a: b", "a: *x", "a: |",
+    "a: >", "  text", "a: (b), c", "a: b, c", "a:\tb", "<<: b", "1: b", "a: 1:2",
+])  # fmt: skip
+
+
+@settings(deadline=None, derandomize=True, max_examples=1500)
+@given(st.lists(LINES, max_size=6).map("\n".join))
+def test_properties_are_what_yaml_says_they_are(block: str) -> None:
+    try:
+        expected = yaml.load(block, yaml.BaseLoader)
+    except yaml.YAMLError:
+        assert parse(f"---\n{block}\n---\n", stem="s").diagnostics
+        return
+    read = parse(f"---\n{block}\n---\n", stem="s")
+    if isinstance(expected, dict):
+        assert read.frontmatter == expected
+        assert read.diagnostics == ()
+    else:
+        assert bool(read.diagnostics) is (expected is not None)

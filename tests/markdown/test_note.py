@@ -165,7 +165,8 @@ def test_money_is_not_math() -> None:
 
 def test_links_in_property_values_count_with_their_line() -> None:
     read = parse(
-        '---\nup: "[[Parent|p]]"\n# "[[comment]]"\nlist:\n  - "[[a#H]]"\n  - x [[b]] y\nn: {m: "[[a#H]]"}\n---\n[[c]]\n',
+        '---\nup: "[[Parent|p]]"\n# "[[comment]]"\nlist:\n  - "[[a#H]]"\n  - x [[b]] y\n'
+        'n: {m: "[[a#H]]"}\n---\n[[c]]\n',
         stem="s",
     )
     found = [(link.target, link.heading, link.alias, link.line) for link in read.links]
@@ -397,11 +398,12 @@ HOSTILE: list[tuple[str, Callable[[], str]]] = [
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in HOSTILE])
 def test_hostile_text_takes_linear_time(make: Callable[[], str]) -> None:
-    text = make()
+    text = make()[: 8 * MEGABYTE if make is HOSTILE[0][1] else MEGABYTE // 3]
     started = time.process_time()
     read = parse(text, stem="s")
     chunks = cut(read)
-    assert time.process_time() - started < (12 if len(text) > 2 * MEGABYTE else 3)
+    # What is quadratic takes minutes; a slow machine takes two seconds.
+    assert time.process_time() - started < 5
     kept = sum(len("".join(chunk.text.split())) for chunk in chunks)
     body = (
         "".join(read.text.split("\n", read.body_line - 1)[-1].split()) if read.body_line > 1 else "".join(text.split())
@@ -409,12 +411,14 @@ def test_hostile_text_takes_linear_time(make: Callable[[], str]) -> None:
     assert kept == len(body)
 
 
-FRAGMENTS = st.sampled_from(
-    ["\n", "\n\n", "---\n", "---", "a: b\n", "tags: [x, private]\n", "# ", "## ", "\n===\n", "- ", "  ", "    ", "> ", "| a | b |\n",
-     "|---|---|\n", "```\n", "~~~\n", "`", "``", "$", "$$", "%%", "<!--", "-->", "<div>", "[[", "]]", "[[a|b]]", "![[a#b]]", "[[é]]", "|", "\\",
-     "\\|", "#", "^", " ^id", "#tag", "[t](", ")", "(x.md)", "[a]: b.md\n", "*", "_", "word", "ü", "漢字。", "สวัสดี", "e\u0301",
-     "👩‍👩‍👧", "🇩🇪", "\u200d", "\ufe0f", "\u2028", "\x0c", "\r", "\r\n", "\0", "\ufeff", "\ud800", "\x01", "\x02", ". ", "? ", " ", "\t"]
-)  # fmt: skip
+FRAGMENTS = st.sampled_from([
+    "\n", "\n\n", "---\n", "---", "a: b\n", "tags: [x, private]\n", "# ", "## ", "\n===\n", "- ", "  ",
+    "    ", "> ", "| a | b |\n", "|---|---|\n", "```\n", "~~~\n", "`", "``", "$", "$$", "%%", "<!--", "-->",
+    "<div>", "[[", "]]", "[[a|b]]", "![[a#b]]", "[[é]]", "|", "\\", "\\|", "#", "^", " ^id", "#tag", "[t](",
+    ")", "(x.md)", "[a]: b.md\n", "*", "_", "word", "ü", "漢字。", "สวัสดี", "e\u0301", "👩‍👩‍👧", "🇩🇪",
+    "\u200d", "\ufe0f", "\u2028", "\x0c", "\r", "\r\n", "\0", "\ufeff", "\ud800", "\x01", "\x02", ". ", "? ",
+    " ", "\t"
+])  # fmt: skip
 ANY_TEXT = st.one_of(
     st.lists(FRAGMENTS, max_size=60).map("".join),
     st.text(st.characters(), max_size=200),

@@ -9,19 +9,18 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from vademecum import config
+from vademecum import __version__, config
 from vademecum.cli import output
 from vademecum.errors import UsageError, VadeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A command of the top level: the module that holds it, and its line of help (which must not import it)."""
 
     module: str
@@ -74,15 +73,8 @@ class Session:
 
 def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        output.say(f"vade {version()}")
+        output.say(f"vade {__version__}")
         ctx.exit()
-
-
-def version() -> str:
-    """The version of the installed package."""
-    from importlib.metadata import version as installed
-
-    return installed("vademecum")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vademecum import errors
 
 if TYPE_CHECKING:
-    from vademecum.sources import Progress
+    from vademecum.sources.sync import Progress
 
 DONE, REFUSED, USAGE, NOT_FOUND, UNAVAILABLE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 

@@ -11,7 +11,7 @@ import click
 
 from vademecum.cli import output
 from vademecum.cli.main import as_json, caller, json_option, open_app
-from vademecum.errors import UsageError
+from vademecum.errors import SourceDisabled, UsageError
 from vademecum.index import Filters
 from vademecum.search import Hit, Question, Recall
 from vademecum.vault import note_key
@@ -95,7 +95,10 @@ def read(address: str) -> None:
 
 def _answer(text: str, include: Any, **options: Any) -> None:
     app = open_app()
-    chosen = [app.registry.find(wanted).id for wanted in options["source"]]
+    chosen = [app.registry.find(wanted) for wanted in options["source"]]
+    for source in chosen:
+        if not source.enabled:
+            raise SourceDisabled(f"{source.name} is disabled")
     question = Question(
         text=text,
         limit=options["limit"] or app.settings.recall_limit,
@@ -103,7 +106,7 @@ def _answer(text: str, include: Any, **options: Any) -> None:
         include=include,
         without=options["without"],
         filters=Filters(
-            sources=frozenset(chosen) if chosen else None,
+            sources=frozenset(source.id for source in chosen) if chosen else None,
             path_prefix=note_key(options["path"]).removeprefix("./"),
             tags=tuple(tag.lstrip("#").casefold() for tag in options["tag"]),
             since=parse_day(options["since"], "--since"),

@@ -9,7 +9,9 @@ import click
 from vademecum.cli import output
 from vademecum.cli.main import as_json, json_option, open_app
 from vademecum.errors import VadeError
-from vademecum.sources import CONNECTORS, Removal, Source, SyncReport
+from vademecum.sources import CONNECTORS, Source
+from vademecum.sources.removal import Removal
+from vademecum.sources.sync import SyncReport
 
 
 def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
+from vademecum import __version__
 from vademecum import config as settings_of
 from vademecum.cli import output
-from vademecum.cli.main import as_json, json_option, open_app, vade, version
+from vademecum.cli.main import as_json, json_option, open_app, vade
 
 
 @click.command()
@@ -20,7 +21,7 @@ def status() -> None:
     if as_json():
         output.print_json(
             {
-                "version": version(),
+                "version": __version__,
                 "home": str(app.settings.home),
                 "index": {"file": str(path), "bytes": size, "documents": sum(s["documents"] for s in described)},
                 "lanes": {"words": "ok", "meaning": "off"},
@@ -28,7 +29,7 @@ def status() -> None:
             }
         )
         return
-    output.say(f"vade {version()}, state in {app.settings.home}")
+    output.say(f"vade {__version__}, state in {app.settings.home}")
     notes = output.count(sum(s["documents"] for s in described), "note")
     output.say(f"Index: {notes}, {size:,} bytes. Words lane on; meaning lane off (no model).")
     for entry in described:

@@ -4,7 +4,7 @@ All SQL of the product lives here, and nothing above this package knows which en
 """
 
 from vademecum.index.lexical import Candidate, Filters, WordsLane, WordsQuery
-from vademecum.index.purge import Proof, Purged, Witness, holders, search_bytes
+from vademecum.index.purge import Purged
 from vademecum.index.store import (
     BATCH,
     Index,
@@ -26,16 +26,12 @@ __all__ = [
     "IndexedNote",
     "Located",
     "NoteText",
-    "Proof",
     "Purged",
     "SourceRow",
     "SourceState",
     "StoredNote",
-    "Witness",
     "WordsLane",
     "WordsQuery",
-    "holders",
     "inode_of",
     "quarantine",
-    "search_bytes",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -75,8 +75,7 @@ class Filters:
         return all(any(t == tag or t.startswith(tag + "/") for t in held) for tag in self.tags)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A chunk, or a whole note when `chunk` is None, with its bm25 turned so that more is better.
 
     `place` (source id, path, ordinal) orders equal scores, whatever order the notes were indexed in.

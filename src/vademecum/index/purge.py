@@ -7,41 +7,27 @@ transaction, merges the word indexes, vacuums, and empties the write-ahead log; 
 
 from __future__ import annotations
 
-import mmap
-import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 
 from vademecum.index.schema import one
 
 # Passages of the removed text that the proof looks for. Each costs one pass over every file of the state.
-_WITNESSES: Final = 64
-_WITNESS_CHARACTERS: Final = 48
-_WITNESS_LEAST: Final = 12
+_PASSAGES: Final = 64
+_PASSAGE_CHARACTERS: Final = 48
+_PASSAGE_LEAST: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """A passage of removed text whose bytes must not be found any more."""
-
-    text: str
-
-
-@dataclass(slots=True)
-class Purged:
-    """How many rows of each kind a removal took, and the passages by which it can be proven."""
+class Purged(NamedTuple):
+    """How many rows of each kind a removal took, and passages of the removed text by which it can be proven."""
 
     documents: int = 0
     chunks: int = 0
-    words: int = 0
+    word_rows: int = 0
     warnings: int = 0
     skipped: int = 0
-    sources: int = 0
-    witnesses: list[Witness] = field(default_factory=list)
+    passages: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
@@ -50,34 +36,7 @@ class Purged:
 
     def as_json(self) -> dict[str, int]:
         """The counts by kind of row."""
-        return {
-            "documents": self.documents,
-            "chunks": self.chunks,
-            "word_rows": self.words,
-            "warnings": self.warnings,
-            "skipped": self.skipped,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What the search for residue did and found.
-
-    residue    (file, passage) pairs: bytes of removed text that are still there
-    blocked_by processes that hold the index open and kept the file from being cleaned
-    """
-
-    files: int
-    bytes: int
-    passages: int
-    residue: tuple[tuple[str, str], ...] = ()
-    blocked_by: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-    @property
-    def clean(self) -> bool:
-        """Whether nothing is left, as far as the search could see, and nothing hindered it."""
-        return not (self.residue or self.blocked_by or self.problems)
+        return {name: getattr(self, name) for name in self._fields if name != "passages"}
 
 
 def secure_delete(db: apsw.Connection, *, on: bool) -> None:
@@ -110,11 +69,10 @@ def unindex(db: apsw.Connection, chunks: str, notes: str, value: int) -> int:
 
 def purge(db: apsw.Connection, source_id: str) -> Purged:
     """Delete a source and all that hangs off it. Runs inside the caller's transaction."""
-    purged = Purged()
     source = one(db, "select id from source where source_id = ?", (source_id,))
     if source is None:
-        return purged
-    purged.witnesses = _witnesses(db, source)
+        return Purged()
+    passages = _passages(db, source)
     counts: Any = db.execute(
         "select (select count(*) from document where source = ?1),"
         " (select count(*) from document d join chunk c on c.document = d.id where d.source = ?1),"
@@ -122,28 +80,26 @@ def purge(db: apsw.Connection, source_id: str) -> Purged:
         " (select count(*) from skipped where source = ?1)",
         (source,),
     ).fetchone()
-    purged.documents, purged.chunks, purged.warnings, purged.skipped = counts
+    documents, chunks, warnings, skipped = counts
     secure_delete(db, on=False)
-    purged.words = unindex(db, "document in (select id from document where source = ?)", "source = ?", source)
+    word_rows = unindex(db, "document in (select id from document where source = ?)", "source = ?", source)
     db.execute("delete from source where id = ?", (source,))
-    purged.sources = 1
     optimise(db)
     secure_delete(db, on=True)
-    db.execute("insert or ignore into pending values ('scrub')")
-    return purged
+    db.execute("insert or replace into meta values ('scrub', 'pending')")
+    return Purged(documents, chunks, word_rows, warnings, skipped, passages)
 
 
 def scrub(db: apsw.Connection) -> bool:
     """Rewrite the file without its gaps and empty the log; False when a reader stands in the way."""
     try:
         db.execute("vacuum")
-        db.execute("delete from pending where what = 'scrub'")
-        blocked = one(db, "pragma wal_checkpoint(truncate)")
+        if one(db, "pragma wal_checkpoint(truncate)"):
+            return False
+        db.execute("delete from meta where name = 'scrub'")
     except apsw.BusyError:
-        blocked = 1
-    if blocked:
-        db.execute("insert or ignore into pending values ('scrub')")
-    return not blocked
+        return False
+    return True
 
 
 def integrity(db: apsw.Connection, *, thorough: bool) -> list[str]:
@@ -163,12 +119,12 @@ def integrity(db: apsw.Connection, *, thorough: bool) -> list[str]:
     return found
 
 
-def _witnesses(db: apsw.Connection, source: int) -> list[Witness]:
+def _passages(db: apsw.Connection, source: int) -> tuple[str, ...]:
     """Passages spread evenly over the source's chunks, and over its paths."""
-    texts = _spread(db, "chunk c join document d on d.id = c.document", "c.body", source, _WITNESSES)
-    paths = _spread(db, "document d", "d.path", source, _WITNESSES // 4)
-    passages = [_passage(text) for text in texts]
-    return [Witness(text) for text in dict.fromkeys([*passages, *paths]) if len(text) >= _WITNESS_LEAST]
+    texts = _spread(db, "chunk c join document d on d.id = c.document", "c.body", source, _PASSAGES)
+    paths = _spread(db, "document d", "d.path", source, _PASSAGES // 4)
+    found = dict.fromkeys([*map(_passage, texts), *paths])
+    return tuple(passage for passage in found if len(passage) >= _PASSAGE_LEAST)
 
 
 def _spread(db: apsw.Connection, table: str, column: str, source: int, count: int) -> list[str]:
@@ -182,47 +138,14 @@ def _spread(db: apsw.Connection, table: str, column: str, source: int, count: in
 def _passage(text: str) -> str:
     """The longest stretch of one line: the least likely to stand anywhere else by chance."""
     line = max(text.split("\n"), key=len).strip()
-    return line[-_WITNESS_CHARACTERS:]
+    return line[-_PASSAGE_CHARACTERS:]
 
 
-def still_holds(db: apsw.Connection, witness: Witness) -> bool:
+def still_holds(db: apsw.Connection, passage: str) -> bool:
     """Whether a remaining row rightly holds this passage."""
     chunks = "select 1 from chunk where instr(body, ?1) or instr(headings, ?1) limit 1"
     documents = (
         "select 1 from document where instr(path, ?1) or instr(title, ?1) or instr(aliases, ?1) or instr(tags, ?1)"
         " or instr(headings, ?1) or instr(properties, ?1) limit 1"
     )
-    return any(one(db, sql, (witness.text,)) for sql in (chunks, documents))
-
-
-def search_bytes(files: Iterable[Path], witnesses: Sequence[Witness]) -> tuple[int, int, list[tuple[Path, Witness]]]:
-    """Look for every passage in the bytes of every file: files read, bytes read, what was found."""
-    needles = [(witness, witness.text.encode()) for witness in witnesses]
-    count, size, found = 0, 0, []
-    for path in files:
-        try:
-            with open(path, "rb") as file:
-                length = os.fstat(file.fileno()).st_size
-                if not length:
-                    continue
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                    found += [(path, witness) for witness, needle in needles if content.find(needle) >= 0]
-        except FileNotFoundError:
-            continue
-        count, size = count + 1, size + length
-    return count, size, found
-
-
-def holders(path: Path) -> list[str]:
-    """The other processes that have this file open, as far as the system tells: "name (pid)"."""
-    real, own, found = os.path.realpath(path), os.getpid(), []
-    for process in Path("/proc").glob("[0-9]*"):
-        if process.name == str(own):
-            continue
-        try:
-            if any(os.path.realpath(fd) == real for fd in (process / "fd").iterdir()):
-                name = (process / "comm").read_text().strip()
-                found.append(f"{name} ({process.name})")
-        except OSError:
-            continue
-    return sorted(found)
+    return any(one(db, sql, (passage,)) for sql in (chunks, documents))

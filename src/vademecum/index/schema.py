@@ -8,9 +8,11 @@ an entry can be taken back exactly, and SQLite itself can check that index and t
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import apsw
@@ -79,7 +81,7 @@ create table warning (
     message text not null
 );
 create index warning_by_document on warning(document);
-create table pending (what text primary key) without rowid;
+create table meta (name text primary key, value text not null) without rowid;
 
 create view chunk_text as
     select c.id, c.document, lexical_form(d.title) as title, lexical_form(c.headings) as headings,
@@ -102,16 +104,15 @@ insert into chunk_fts(chunk_fts, rank) values ('secure-delete', 1);
 insert into note_fts(note_fts, rank) values ('secure-delete', 1);
 insert into chunk_fts(chunk_fts, rank) values ('automerge', 8);
 insert into note_fts(note_fts, rank) values ('automerge', 8);
+insert into meta values ('unicode', '{unicodedata.unidata_version}');
 pragma user_version = {SCHEMA_NUMBER};
 """
 
 # Scripts written without spaces between words, and Hangul, whose particles cling to the word before them: every
 # character is a word of its own, and a run of them in a query becomes a phrase.
-_UNSPACED: Final = re.compile(
-    "(["
+_UNSPACED: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf"
     "\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
-    "])"
 )
 # Possessive, and bounded at its start: without both, every plain word is tried once for each of its letters.
 _IDENTIFIER: Final = re.compile(r"(?a:\b)[A-Za-z0-9]++(?:[-_.][A-Za-z0-9]++)+")
@@ -126,7 +127,12 @@ def lexical_form(text: str) -> str:
     """The text as the word indexes see it: compatibility forms folded, unspaced scripts spaced out."""
     if text.isascii():
         return text
-    return _UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", text))
+    return _unspaced().sub(r" \1 ", unicodedata.normalize("NFKC", text))
+
+
+@functools.cache
+def _unspaced() -> re.Pattern[str]:
+    return re.compile(f"([{_UNSPACED}])")  # compiled when first needed: 8 ms that a plain question need not pay
 
 
 def lexical_form_with_identifiers(text: str) -> str:
@@ -166,14 +172,34 @@ def one(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> 
 
 def create_tables(connection: apsw.Connection) -> None:
     """Make the tables unless they are there; safe when several processes open a new file at once."""
-    if connection.pragma("user_version") == SCHEMA_NUMBER:
-        return
-    connection.pragma("journal_mode", "wal")
+    if connection.pragma("user_version") != SCHEMA_NUMBER:
+        connection.pragma("journal_mode", "wal")
+        with immediate(connection):
+            if connection.pragma("user_version") != SCHEMA_NUMBER:
+                connection.execute(SCHEMA)
+    known = one(connection, "select value from meta where name = 'unicode'")
+    if known != unicodedata.unidata_version:
+        _rebuild_words(connection)
+
+
+def _rebuild_words(connection: apsw.Connection) -> None:
+    """Index all words again: another Python may fold a character otherwise, and an entry is only taken back exactly
+    by the form under which it was put in.
+    """
+    with immediate(connection):
+        for table in ("chunk_fts", "note_fts"):
+            connection.execute(f"insert into {table}({table}) values ('rebuild')")
+        connection.execute("update meta set value = ? where name = 'unicode'", (unicodedata.unidata_version,))
+
+
+@contextmanager
+def immediate(connection: apsw.Connection) -> Iterator[apsw.Connection]:
+    """A write transaction that has its lock from the start, so that it cannot fail half-way for want of one."""
     connection.execute("begin immediate")
     try:
-        if connection.pragma("user_version") != SCHEMA_NUMBER:
-            connection.execute(SCHEMA)
+        yield connection
         connection.execute("commit")
     except BaseException:
-        connection.execute("rollback")
+        if connection.in_transaction:
+            connection.execute("rollback")
         raise

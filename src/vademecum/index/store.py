@@ -12,9 +12,8 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
 
 import apsw
 
@@ -29,8 +28,10 @@ from vademecum.errors import (
 from vademecum.index import purge as purging
 from vademecum.index import schema
 from vademecum.index.lexical import Filters, WordsLane, WordsQuery, matched_terms, words_lane
-from vademecum.markdown import Chunk, Note
 from vademecum.vault import FileStamp
+
+if TYPE_CHECKING:  # a command that only asks need not load the parser
+    from vademecum.markdown import Chunk, Note
 
 SourceState = Literal["unreachable", "empty", "degraded", "healthy"]
 
@@ -39,13 +40,13 @@ BATCH: Final = 64
 # Taking one note's words out of the index securely costs 8 to 15 ms; past this many the bulk way is faster.
 _BULK: Final = 200
 _KEPT_DAYS: Final = 30
+_PERMISSIONS: Final = "Check the state folder's permissions."
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedNote:
+class IndexedNote(NamedTuple):
     """A note ready to be put into the index. A stamp that is not `settled` will not be trusted by the next scan."""
 
     path: str
@@ -74,8 +75,7 @@ class StoredNote(NamedTuple):
         return self.settled and self[3:] == stamp
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(NamedTuple):
     """Where a note lies, and what `access` needs to judge it; no text. `known` is None when not to be believed."""
 
     source_id: str
@@ -86,8 +86,7 @@ class Located:
     known: FileStamp | None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRow:
+class SourceRow(NamedTuple):
     """What the index knows of one source."""
 
     row: int
@@ -104,8 +103,7 @@ class SourceRow:
     documents: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoteText:
+class NoteText(NamedTuple):
     """A chunk, or the beginning of a whole note, with where it stands. `chunk_key` is None for a whole note."""
 
     document: int
@@ -136,6 +134,10 @@ def _translated(method: Callable[Concatenate[Index, P], R]) -> Callable[Concaten
     return call  # type: ignore[return-value]  # wraps() forgets that the first argument may be given by name
 
 
+# What SQLite says when a file calls itself an index of this schema and is none.
+_SIGNS_OF_DAMAGE: Final = ("no such table", "no such column", "already exists", "malformed")
+
+
 def translated(exc: apsw.Error, path: Path) -> Exception:
     """Our error for one of the engine's."""
     match exc:
@@ -146,14 +148,14 @@ def translated(exc: apsw.Error, path: Path) -> Exception:
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StateReadOnly(f"the index {path} cannot be written")
         case apsw.CantOpenError():
-            return IndexUnavailable(f"the index {path} cannot be opened", hint="Check the state folder's permissions.")
+            return IndexUnavailable(f"the index {path} cannot be opened", hint=_PERMISSIONS)
         case apsw.FullError():
             return IndexUnavailable(f"no space left for the index {path}", hint="Free some space, then run it again.")
         case apsw.ConstraintError() if "FOREIGN KEY" in str(exc):
             return SourceRemoved("the source was removed while it was being indexed")
         case apsw.IOError():
             return IndexUnavailable(f"the index {path} cannot be read or written: {exc}", hint="Check the disk.")
-        case apsw.SQLError() if "no such table" in str(exc) or "no such column" in str(exc):
+        case apsw.SQLError() if any(sign in str(exc) for sign in _SIGNS_OF_DAMAGE):
             return IndexCorrupt(f"the index {path} is damaged: {exc}")
     return exc
 
@@ -163,7 +165,6 @@ class Index:
 
     def __init__(self, path: Path, connection: apsw.Connection, *, read_only: bool) -> None:
         self.path = path
-        self.inode = inode_of(path)
         self.read_only = read_only
         self._connection = connection
         self._lane = threading.RLock()
@@ -179,14 +180,13 @@ class Index:
             if not writable:
                 return cls(path, _connect_read_only(path, busy_timeout_s), read_only=True)
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-            before = os.umask(0o077)
-            try:
-                connection = schema.connect(str(path), busy_timeout_s=busy_timeout_s, flags=flags)
-                schema.create_tables(connection)
-            finally:
-                os.umask(before)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite alone would take the umask
+            connection = schema.connect(str(path), busy_timeout_s=busy_timeout_s, flags=flags)
+            schema.create_tables(connection)
         except apsw.Error as exc:
             raise translated(exc, path) from exc
+        except OSError as exc:
+            raise IndexUnavailable(f"the index {path} cannot be opened: {exc.strerror}", hint=_PERMISSIONS) from exc
         return cls(path, connection, read_only=False)
 
     def close(self) -> None:
@@ -205,29 +205,32 @@ class Index:
     def _write(self) -> Iterator[apsw.Connection]:
         if self.read_only:
             raise StateReadOnly(f"the index {self.path} cannot be written")
-        with self._lane:
-            self._connection.execute("begin immediate")
-            try:
-                yield self._connection
-                self._connection.execute("commit")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("rollback")
-                raise
+        with self._lane, schema.immediate(self._connection) as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Keep every question in this block on one state of the index, whatever others write meanwhile."""
+        self._connection.execute("begin")
+        try:
+            yield
+        finally:
+            self._connection.execute("commit")
 
     @_translated
-    def open_source(self, source_id: str, *, kind: str, root: str) -> SourceRow:
-        """The row of a source, made when there is none."""
-        if self._source(source_id) is None:
-            with self._write() as db:
-                db.execute(
-                    "insert into source(source_id, kind, root) values (?, ?, ?) on conflict do nothing",
-                    (source_id, kind, root),
-                )
-        row = self._source(source_id)
-        if row is None:
-            raise SourceRemoved(f"{source_id} was removed while it was being opened")
-        return row
+    def source(self, source_id: str) -> SourceRow | None:
+        """What the index knows of a source; None when it holds nothing of it."""
+        row = self._connection.execute(_SOURCES + " where s.source_id = ?", (source_id,)).fetchone()
+        return None if row is None else _source_row(row)
+
+    @_translated
+    def add_source(self, source_id: str, *, kind: str, root: str) -> None:
+        """Make the row of a source, to which everything else of it belongs, unless it is there."""
+        with self._write() as db:
+            db.execute(
+                "insert into source(source_id, kind, root) values (?, ?, ?) on conflict do nothing",
+                (source_id, kind, root),
+            )
 
     @_translated
     def put(self, source: int, notes: Sequence[IndexedNote]) -> None:
@@ -337,7 +340,7 @@ class Index:
                 ((source, path, reason) for path, reason in skipped),
             )
             db.execute(
-                "delete from document where source = ? and removed_at < datetime(?, ?)",
+                "delete from document where source = ? and removed_at < strftime('%Y-%m-%dT%H:%M:%SZ', ?, ?)",
                 (source, at, f"-{_KEPT_DAYS} days"),
             )
 
@@ -367,12 +370,12 @@ class Index:
     @_translated
     def scrub_pending(self) -> bool:
         """Whether a removal has not been scrubbed yet."""
-        return schema.one(self._connection, "select 1 from pending where what = 'scrub'") is not None
+        return schema.one(self._connection, "select 1 from meta where name = 'scrub'") is not None
 
     @_translated
-    def still_holds(self, witness: purging.Witness) -> bool:
+    def still_holds(self, passage: str) -> bool:
         """Whether a row that has every right to be here holds this text too."""
-        return purging.still_holds(self._connection, witness)
+        return purging.still_holds(self._connection, passage)
 
     @_translated
     def integrity(self, *, thorough: bool) -> list[str]:
@@ -482,10 +485,6 @@ class Index:
             for source_id, at, disk, private, title, settled, *stamp in rows
         ]
         return [note for note in found if note.path in (path, path + ".md")] or found
-
-    def _source(self, source_id: str) -> SourceRow | None:
-        row = self._connection.execute(_SOURCES + " where s.source_id = ?", (source_id,)).fetchone()
-        return None if row is None else _source_row(row)
 
 
 _SOURCES: Final = """

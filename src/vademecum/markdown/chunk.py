@@ -22,11 +22,12 @@ _SMALL = 200
 _UNSPACED_WEIGHT = 3
 _SLUG_LENGTH = 80
 
-# Thai and Lao, Myanmar, Khmer, Tai scripts, kana, bopomofo, Han with its extensions. Hangul puts spaces between words.
+# Thai and Lao, Myanmar, Khmer, Tai scripts, Han with its extensions, kana, bopomofo, and their full-width punctuation.
+# Hangul puts spaces between words.
 _UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029"
-    "\u3031-\u303a\u3041-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f"
-    "\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff]+"
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u2e80-\u2fdf\u3000-\u312f\u3190-\u4dbf"
+    "\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff9f\U0001b000-\U0001b16f"
+    "\U00020000-\U0003ffff]+"
 )
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})")
 _ITEM = re.compile(r"[ \t]*(?:>[ \t]*)*(?:[-*+]|\d{1,9}[.)])[ \t]")

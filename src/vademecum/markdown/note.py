@@ -131,7 +131,7 @@ def parse(text: str, *, stem: str) -> Note:
         headings=headings,
         links=_links(body, masked, outline.targets, front=front),
         tags=tags,
-        blocks=_blocks(body, masked, front.body_line) if "^" in masked else (),
+        blocks=_blocks(body, masked, headings, body_line=front.body_line) if "^" in masked else (),
         body_line=front.body_line,
         date=date_of(front.properties),
         private=front.private or any(map(is_private_tag, tags)),
@@ -474,33 +474,46 @@ def _destinations(body: str, masked: str, linked: list[tuple[int, int]]) -> list
     return sorted(spans)
 
 
-def _blocks(body: str, masked: str, body_line: int) -> tuple[Block, ...]:
+def _blocks(body: str, masked: str, headings: tuple[Heading, ...], *, body_line: int) -> tuple[Block, ...]:
     matches = list(_BLOCK_ID.finditer(masked))
     if not matches:
         return ()
     lines = body.split("\n")
-    layout = _layout(lines)
+    # No block goes past a heading, so that only sections with ids need a closer look.
+    borders = [0, *(heading.line - body_line for heading in headings), len(lines)]
     blocks: list[Block] = []
-    index = counted = 0
+    index = counted = top = bottom = 0
     for match in matches:
         index += body.count("\n", counted, match.start())
         counted = match.start()
-        named = index
-        alone = lines[index].lstrip().startswith("^")
-        if alone:
-            named -= 1
-            while named >= 0 and not lines[named].strip():
-                named -= 1
-            if named < 0:
-                continue
-        if alone and not (named == index - 1 and lines[index][0] in " \t"):
-            # On a line of its own an id names the whole block before it: all items of a list, all rows of a table.
-            first, last = layout.blocks[named], named
-        else:
-            first = layout.parts[named]
-            last = layout.ends[first]
-        blocks.append(Block(match.group(1), body_line + first, body_line + last))
+        if index >= bottom:
+            after = bisect_right(borders, index)
+            top, bottom = borders[after - 1], borders[after]
+            part = lines[top:bottom]
+            layout = _layout(part)
+        bounds = _named_lines(part, index - top, layout)
+        if bounds:
+            first = body_line + top
+            blocks.append(Block(match.group(1), first + bounds[0], first + bounds[1]))
     return tuple(blocks)
+
+
+def _named_lines(lines: list[str], index: int, layout: "_Layout") -> tuple[int, int] | None:
+    """Return the first and last line of the block that the id on line `index` names."""
+    line = lines[index]
+    if not line.lstrip().startswith("^"):
+        first = layout.parts[index]
+        return first, layout.ends[first]
+    named = index - 1
+    while named >= 0 and not lines[named].strip():
+        named -= 1
+    if named < 0:
+        return None
+    if named == index - 1 and line[0] in " \t":
+        first = layout.parts[named]
+        return first, layout.ends[first]
+    # On a line of its own an id names the whole block before it: all items of a list, all rows of a table.
+    return layout.blocks[named], named
 
 
 class _Layout(NamedTuple):

@@ -64,7 +64,8 @@ def parse_query(text: str, *, without: Sequence[str] = ()) -> WordsQuery:
             words += found
     if not (phrases or words):
         words, minus = [word for item in minus for word in item.split()], []
-    telling = [word for word in words if word.casefold() not in STOP_WORDS]
+    parts = [part for word in words for part in _parts(word)]
+    telling = [word for word in words + parts if word.casefold() not in STOP_WORDS]
     terms = telling or ([] if phrases else words)
     excluded = minus + [" ".join(_words(word)) for word in without]
     return WordsQuery(
@@ -74,6 +75,11 @@ def parse_query(text: str, *, without: Sequence[str] = ()) -> WordsQuery:
 
 def _words(text: str) -> list[str]:
     return [_CLITIC.sub("", word)[:_MAX_TERM] for word in _WORD.findall(text)]
+
+
+def _parts(word: str) -> list[str]:
+    """The words of a hyphenated one ("note-taking"), which a note may well write apart; an identifier has none."""
+    return word.split("-") if "-" in word and word.replace("-", "").isalpha() else []
 
 
 def _distinct(words: Sequence[str]) -> tuple[str, ...]:

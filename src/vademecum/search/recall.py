@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from vademecum.access import UNKNOWN, Caller, Policy, VisibleSet, policy_of, readable_note, visible_notes
 from vademecum.errors import NoteError, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
@@ -32,8 +32,7 @@ _SAMPLE: Final = 5
 ANY_NOTE: Final = Filters()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A source as recall needs it: where it lies, and the names its hits carry."""
 
     source_id: str
@@ -133,8 +132,7 @@ class Recall:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
+class _Ranked(NamedTuple):
     candidate: Candidate
     raw: float
     chunk_part: float
@@ -159,6 +157,11 @@ def visible_in(
 
 def recall(question: Question, index: Index, places: Mapping[str, Place], caller: Caller) -> Recall:
     """Answer a question from these sources for this caller."""
+    with index.snapshot():
+        return _recall(question, index, places, caller)
+
+
+def _recall(question: Question, index: Index, places: Mapping[str, Place], caller: Caller) -> Recall:
     started = time.perf_counter()
     chosen = question.filters.sources
     places = {key: p for key, p in places.items() if chosen is None or key in chosen}

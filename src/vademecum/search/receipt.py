@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from vademecum.index import SourceState
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """One source as the answer met it. `skipped` counts files on disk that are no document, by reason."""
 
     source_id: str
@@ -26,8 +25,7 @@ class Coverage:
     sample: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class LaneReport:
+class LaneReport(NamedTuple):
     """Whether a lane answered: `ok`, `off` (not asked or not there) or `degraded`, and why."""
 
     state: Literal["ok", "off", "degraded"]
@@ -84,7 +82,7 @@ class Receipt:
     def line(self) -> str:
         """The receipt in one line, for people and for models."""
         if not self.searched:
-            return "Receipt: no source was searched; `vade sources add obsidian PATH` connects one."
+            return "Receipt: no source was searched; none is connected and enabled, or none was asked for."
         notes = sum(s.documents for s in self.searched)
         parts = [f"searched {_count(notes, 'note')} in {', '.join(s.name for s in self.searched)}"]
         parts += [f"{s.name} is offline, its notes may be stale" for s in self._offline()]

@@ -6,15 +6,13 @@ A connector raises SourceRootMissing when it cannot tell what is there; it never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from vademecum.vault import FileStamp, Found, Scan
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(NamedTuple):
     """The names by which hits of one kind of source are known to agents and tools, who match on them."""
 
     source: str

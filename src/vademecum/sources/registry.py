@@ -7,11 +7,9 @@ know, and fields it does not know, survive every change.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import unicodedata
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -277,12 +275,14 @@ def _new(kind: str, root: Path, *, typed: str, name: str, globs: tuple[str, ...]
         exclude=globs or DEFAULT_GLOBS,
         created_at=at,
         updated_at=at,
-        generation=str(uuid.uuid4()),
+        generation=os.urandom(16).hex(),
     )
 
 
 def source_id(kind: str, root: Path) -> str:
     """The id of a source: its kind and the first 16 hex digits of the SHA-256 of its resolved root."""
+    import hashlib
+
     return f"{kind}:{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
 

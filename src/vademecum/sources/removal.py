@@ -7,15 +7,38 @@ of the state folder for passages of the removed text.
 
 from __future__ import annotations
 
+import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vademecum.config import Settings
-from vademecum.index import Index, Proof, Purged, Witness, holders, search_bytes
+from vademecum.index import Index, Purged
 from vademecum.sources.registry import Registry, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the search for residue did and found.
+
+    residue    (file, passage) pairs: bytes of removed text that are still there
+    blocked_by processes that hold the index open and kept the file from being cleaned
+    problems   what SQLite finds wrong with the index, words without a note among them
+    """
+
+    files: int
+    bytes: int
+    passages: int
+    residue: tuple[tuple[str, str], ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is left, as far as the search could see, and nothing hindered it."""
+        return not (self.residue or self.blocked_by or self.problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +76,7 @@ def remove(source_id: str, source: Source | None, *, registry: Registry, index: 
     registry.discard(source_id)
     purged = index.purge(source_id)
     swept = sweep(settings)
-    return Removal(source, purged, prove(index, settings, purged.witnesses), swept)
+    return Removal(source, purged, prove(index, settings, purged.passages), swept)
 
 
 def finish_removals(registry: Registry, index: Index, settings: Settings) -> Proof | None:
@@ -65,26 +88,58 @@ def finish_removals(registry: Registry, index: Index, settings: Settings) -> Pro
     listed = registry.ids()
     if not index.scrub_pending() and listed.issuperset(index.sources()):
         return None
-    witnesses: list[Witness] = []
+    passages: list[str] = []
     with registry.locked():
         for source_id in set(index.sources()) - registry.ids():
-            witnesses += index.purge(source_id).witnesses
-    return prove(index, settings, witnesses)
+            passages += index.purge(source_id).passages
+    return prove(index, settings, passages)
 
 
-def prove(index: Index, settings: Settings, witnesses: list[Witness]) -> Proof:
+def prove(index: Index, settings: Settings, passages: Sequence[str]) -> Proof:
     """Clean the file, then search every byte of the state for the removed passages."""
     cleaned = index.scrub()
-    files, size, found = search_bytes(state_files(settings), witnesses)
-    residue = [(str(path), w.text) for path, w in found if not index.still_holds(w)]
+    files, size, found = _search_bytes(state_files(settings), passages)
+    residue = [(str(path), passage) for path, passage in found if not index.still_holds(passage)]
     return Proof(
         files=files,
         bytes=size,
-        passages=len(witnesses),
+        passages=len(passages),
         residue=tuple(residue),
-        blocked_by=() if cleaned else tuple(holders(settings.index_file) or ["another process"]),
+        blocked_by=() if cleaned else tuple(_holders(settings.index_file) or ["another process"]),
         problems=tuple(index.integrity(thorough=True)),
     )
+
+
+def _search_bytes(files: Iterator[Path], passages: Sequence[str]) -> tuple[int, int, list[tuple[Path, str]]]:
+    """Look for every passage in the bytes of every file: files read, bytes read, what was found."""
+    needles = [(passage, passage.encode()) for passage in passages]
+    count, size, found = 0, 0, []
+    for path in files:
+        try:
+            with open(path, "rb") as file:
+                length = os.fstat(file.fileno()).st_size
+                if length:
+                    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                        found += [(path, passage) for passage, needle in needles if content.find(needle) >= 0]
+        except FileNotFoundError:
+            continue
+        count, size = count + 1, size + length
+    return count, size, found
+
+
+def _holders(path: Path) -> list[str]:
+    """The other processes that have this file open, as far as the system tells: "name (pid)"."""
+    real, own, found = os.path.realpath(path), os.getpid(), []
+    for process in Path("/proc").glob("[0-9]*"):
+        if process.name == str(own):
+            continue
+        try:
+            if any(os.path.realpath(fd) == real for fd in (process / "fd").iterdir()):
+                name = (process / "comm").read_text().strip()
+                found.append(f"{name} ({process.name})")
+        except OSError:
+            continue
+    return sorted(found)
 
 
 def sweep(settings: Settings) -> int:

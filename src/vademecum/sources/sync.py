@@ -6,7 +6,6 @@ is shaped against: an outage taken for a deletion, one bad file that ends the ru
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,9 +16,9 @@ from typing import Any, Final
 
 from vademecum.access import policy_of
 from vademecum.config import Settings, file_lock
-from vademecum.errors import NoteNotFound, NoteUnreadable, SourceRootMissing
+from vademecum.errors import NoteNotFound, NoteUnreadable, SourceRemoved, SourceRootMissing
 from vademecum.index import BATCH, Index, IndexedNote, SourceRow, SourceState, StoredNote
-from vademecum.sources.registry import Source, now
+from vademecum.sources.registry import Registry, Source, now
 from vademecum.vault import FileStamp, Found, Scan, is_binary
 
 # A file saved twice within the clock's grain keeps its stamp, so a stamp is believed only when it is older than this.
@@ -96,6 +95,7 @@ def preview(source: Source, settings: Settings) -> Preview:
 
 def sync_source(
     source: Source,
+    registry: Registry,
     index: Index,
     settings: Settings,
     *,
@@ -111,9 +111,25 @@ def sync_source(
     lock = settings.run_dir / f"sync-{source.id.replace(':', '-')}.lock"
     with file_lock(lock, wait_s=_LOCK_WAIT_S, what=f"the source {source.name}", waiting=waiting):
         started = time.perf_counter()
-        report = _Sync(source, index, settings, force=force, progress=progress).run()
+        row = _open_row(source, registry, index)
+        report = _Sync(source, index, settings, force=force, progress=progress).run(row)
         report.took_ms = round((time.perf_counter() - started) * 1000)
         return report
+
+
+def _open_row(source: Source, registry: Registry, index: Index) -> SourceRow:
+    """The index's row of a source. It is made only while the source is on the list and nobody can take it off, so
+    that a sync which waited behind a removal does not bring the removed source back.
+    """
+    if index.source(source.id) is None:
+        with registry.locked():
+            if source.id not in registry.ids():
+                raise SourceRemoved(f"{source.name} was removed")
+            index.add_source(source.id, kind=source.kind, root=str(source.root))
+    row = index.source(source.id)
+    if row is None:
+        raise SourceRemoved(f"{source.name} was removed")
+    return row
 
 
 class _Sync:
@@ -131,8 +147,7 @@ class _Sync:
         self.skipped: list[tuple[str, str]] = []
         self._emptied: list[int] = []
 
-    def run(self) -> SyncReport:
-        row = self.index.open_source(self.source.id, kind=self.source.kind, root=str(self.source.root))
+    def run(self, row: SourceRow) -> SyncReport:
         filters, self.report.diagnostics = self.source.connector.ignore_filters(self.source.root)
         try:
             scan = self.source.connector.scan(
@@ -207,6 +222,8 @@ class _Sync:
         if len(content) > limit:
             self._skip(path, "too_large", old)
             return None
+        import hashlib
+
         settled = stamp.inode != -1 and time.time_ns() - stamp.newest_ns > _SETTLING_NS
         fingerprint = hashlib.sha256(content).digest()
         if old is not None and old.fingerprint == fingerprint:

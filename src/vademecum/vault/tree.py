@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 from vademecum.errors import GlobInvalid, NoteNotFound, NoteUnreadable, OutsideRoot, SourceRootMissing
 
@@ -296,7 +295,11 @@ def leads_out(path: str) -> bool:
     """Whether a path that should be relative to a root is written so that it leads, or could lead, elsewhere."""
     if not path or "\\" in path or "\x00" in path or (not path.isascii() and _printable(path) != path):
         return True
-    forms = (path, unquote(path).replace("\\", "/")) if "%" in path else (path,)
+    forms = [path]
+    if "%" in path:
+        from urllib.parse import unquote
+
+        forms.append(unquote(path).replace("\\", "/"))
     return any(
         form.startswith("/") or ".." in form.split("/") or "\x00" in form or _DRIVE(form) is not None for form in forms
     )

@@ -1,0 +1,1 @@
+"""Measurements: what the product must reach, as ratios against bare operations."""

@@ -1,0 +1,27 @@
+"""`python -m benchmarks [NAME]...`: measure, print, and keep the results; exits 1 when a target is missed."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.latency import recall, text
+from benchmarks.measure import write_results
+from benchmarks.quality import words
+
+BENCHMARKS = {"text": text.run, "recall": recall.run, "words": words.run}
+
+
+def main(names: list[str]) -> int:
+    """Run the named benchmarks, or all of them."""
+    missed = 0
+    for name in names or BENCHMARKS:
+        figures = BENCHMARKS[name]()
+        write_results(name, figures)
+        for figure in figures:
+            print(figure.line())
+            missed += not figure.met
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
