@@ -124,7 +124,7 @@ class SourceRootNested(SourceError):
     """A root that equals, contains or lies inside the root of another source."""
 
     code = "source_root_nested"
-    default_hint = "Remove the other source first, or exclude nothing and keep just that one."
+    default_hint = "Every note belongs to one source. `vade sources list` shows what is connected."
 
 
 class SourceRootMissing(SourceError):

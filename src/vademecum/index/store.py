@@ -64,15 +64,6 @@ class StoredNote(NamedTuple):
 
     document: int
     fingerprint: bytes
-    settled: bool
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-
-    def is_as(self, stamp: FileStamp) -> bool:
-        """Whether the file still is as it was indexed, by a stamp that may be believed."""
-        return self.settled and self[3:] == stamp
 
 
 class Located(NamedTuple):
@@ -406,14 +397,22 @@ class Index:
         return count
 
     @_translated
-    def stored_notes(self, source: int) -> dict[str, StoredNote]:
-        """What was indexed of a source, by path."""
+    def stamps(self, source: int) -> dict[str, tuple[int, ...]]:
+        """The stamp of every indexed note of a source by path; () for one that may not be believed."""
         rows: Any = self._connection.execute(
-            "select path, id, fingerprint, settled, size, mtime_ns, ctime_ns, inode from document"
+            "select path, size, mtime_ns, ctime_ns, inode, settled from document"
             " where source = ? and removed_at is null",
             (source,),
         )
-        return {row[0]: StoredNote._make(row[1:]) for row in rows}
+        return {row[0]: row[1:5] if row[5] else () for row in rows}
+
+    @_translated
+    def stored_notes(self, source: int) -> dict[str, StoredNote]:
+        """The row and the fingerprint of every indexed note of a source, by path."""
+        rows: Any = self._connection.execute(
+            "select path, id, fingerprint from document where source = ? and removed_at is null", (source,)
+        )
+        return {path: StoredNote(document, fingerprint) for path, document, fingerprint in rows}
 
     @_translated
     def skipped(self, source: int, *, limit: int) -> list[tuple[str, str]]:

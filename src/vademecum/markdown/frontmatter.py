@@ -19,8 +19,9 @@ _MAX_DEPTH = 20
 _CLOSING = re.compile(r"\n---[ \t]*(?=\n|\Z)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TOP_LEVEL_KEY = re.compile(
-    r"""("[^"\n]*"|'[^'\n]*'|[^\s#\-"'&*!|>%@`{}\[\],][^:\n]*|-[^\s:][^:\n]*)[ \t]*:(?=[ \t]|$)"""
+    r"""("[^"\n]*"|'[^'\n]*'|[^\s#\-"'&*!|>%@`{}\[\],:][^:\n]*|-[^\s:][^:\n]*):(?=\s|$)""",
 )
+_LIST_ITEM = re.compile(r"[ \t]*-(?:[ \t]+|$)")
 _CONTINUATION = re.compile(r"[ \t]|#|-(?:[ \t]|$)|$")
 # What most notes hold: one key a line, each with a plain or simply quoted text, or with a list of such texts. Read here
 # it takes a tenth of YAML's time; whatever else a line may mean is left to YAML.
@@ -317,19 +318,28 @@ class _Reader:
         return properties
 
     def _recover(self, properties: dict[str, Any], line: int, entry: str) -> None:
+        """Keep what a reader can still tell of an entry that YAML refuses: one text, or a list of texts."""
         key = _TOP_LEVEL_KEY.match(entry)
         if key is None:
             self._report(line, "This line of the properties is not a `key: value`; it is left out.")
             return
         name = self._text(key.group(1).strip().strip("\"'"))
         value = entry[key.end() :].strip()
-        if "\n" not in value:
+        rest = [part for part in value.split("\n") if part.strip()]
+        if len(rest) <= 1 and not _LIST_ITEM.match(value):
             self._keep(properties, name, value)
             self._report(line, f"The property {_quoted(name)} is not valid YAML; its value is kept as plain text.")
-            return
-        self._report(line, f"The property {_quoted(name)} is not valid YAML; it is left out.")
-        if name.lower() in ("tags", "tag", "private") and _PRIVATE_WORD.search(value):
-            self.private = True
+        elif all(map(_LIST_ITEM.match, rest)):
+            self._keep(properties, name, [_plain_item(part) for part in rest])
+            self._report(line, f"The property {_quoted(name)} is not valid YAML; its items are kept as plain text.")
+        else:
+            self._report(line, f"The property {_quoted(name)} is not valid YAML; it is left out.")
+            if name.lower() in ("tags", "tag", "private") and _PRIVATE_WORD.search(value):
+                self.private = True
+
+
+def _plain_item(line: str) -> str:
+    return _LIST_ITEM.sub("", line, count=1).strip().strip("\"'")
 
 
 class _TooLarge(Exception):

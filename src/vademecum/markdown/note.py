@@ -43,12 +43,13 @@ _TAG = re.compile(
 _TAG_SUBSTANCE = re.compile(r"[^0-9_/-]")
 _BLOCK_ID = re.compile(r"\^(?<!\S\^)([A-Za-z0-9-]+)[ \t]*(?=\n|\Z)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+_AUTOLINKS = ("Autolink", "Email")
 _ITEM = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})")
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _NO_ITEM = sys.maxsize
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_HEADING_MARKS = re.compile(r"%%.*?%%|==|~~|[ \t]\^[A-Za-z0-9-]+[ \t]*$")
+_HEADING_MARKS = re.compile(r"%%.*?%%|==|~~|\[\^[^\]\s]+\]|[ \t]\^[A-Za-z0-9-]+[ \t]*$")
 _ANCHOR_MARKS = re.compile(r"[#|^:%\[\]\\]+")
 
 
@@ -194,7 +195,19 @@ class _Target(NamedTuple):
     embed: bool
 
 
+class _Events(NamedTuple):
+    """What pyromark reports, in bytes; the texts of a heading are still in parts."""
+
+    headings: list[tuple[int, int, list[str]]]
+    opaque: list[tuple[int, int]]
+    math: list[tuple[int, int]]
+    targets: list[_Target]
+    linked: list[tuple[int, int]]
+
+
 class _Structure(NamedTuple):
+    """What is found in a body, in characters."""
+
     headings: list[tuple[int, int, str]]  # offset, level, text
     opaque: list[tuple[int, int]]
     targets: list[_Target]  # relative ones
@@ -209,18 +222,30 @@ def _parser() -> Any:
 
 
 def _read_structure(body: str) -> _Structure:
-    """Ask pyromark for headings, opaque parts and Markdown links.
+    shown = _PLAIN_WIKILINK.sub(_hide, body) if "[[" in body else body
+    headings, opaque, math, targets, linked = _read_events(shown)
+    if not body.isascii():
+        at = _characters(shown, [start for start, _, _ in headings], *opaque, *math, *linked)
+        headings = [(at[start], level, words) for start, level, words in headings]
+        opaque = [(at[start], at[end]) for start, end in opaque]
+        math = [(at[start], at[end]) for start, end in math]
+        linked = [(at[start], at[end]) for start, end in linked]
+        targets = [target._replace(start=at[target.start], end=at[target.end]) for target in targets]
+    # "$5-$10" is money: a closing dollar is no delimiter before a digit.
+    opaque += [(start, end) for start, end in math if not body[end : end + 1].isdigit()]
+    opaque.sort()
+    texts = [(start, level, _heading_text("".join(words), body, start)) for start, level, words in headings]
+    return _Structure(texts, opaque, targets, linked)
+
+
+def _read_events(shown: str) -> _Events:
+    """Ask pyromark for headings, opaque parts and Markdown links; its offsets count bytes.
 
     Its own wikilinks stay off: they keep the backslash of `\\|` and cost more than the regex that properties need
-    anyway.
+    anyway. One flat loop, since it turns a million times for a large vault.
     """
-    headings: list[tuple[int, int, list[str]]] = []
-    opaque: list[tuple[int, int]] = []
-    math: list[tuple[int, int]] = []
-    targets: list[_Target] = []
-    linked: list[tuple[int, int]] = []
+    found = headings, opaque, math, targets, linked = _Events([], [], [], [], [])
     texts: list[str] | None = None  # of the heading that is open
-    shown = _PLAIN_WIKILINK.sub(_hide, body) if "[[" in body else body
     for event, span in _parser().events_with_range(shown):
         if event.__class__ is str:
             if texts is not None:
@@ -244,9 +269,11 @@ def _read_structure(body: str) -> _Structure:
                 opaque.append((span["start"], span["end"]))
             elif name == "Link" or name == "Image":
                 linked.append((span["start"], span["end"]))
-                destination = tag[name]["dest_url"]
-                if not _SCHEME.match(destination) and "\x01" not in destination:
-                    targets.append(_Target(span["start"], span["end"], destination, name == "Image"))
+                link = tag[name]
+                destination = link["dest_url"]
+                if link["link_type"] in _AUTOLINKS or "\x01" in destination or _SCHEME.match(destination):
+                    continue
+                targets.append(_Target(span["start"], span["end"], destination, name == "Image"))
         elif kind == "End":
             if texts is not None and event[kind].__class__ is dict and "Heading" in event[kind]:
                 texts = None
@@ -254,22 +281,7 @@ def _read_structure(body: str) -> _Structure:
             if texts is not None and kind != "InlineHtml":
                 texts.append(event[kind])
             (math if kind == "InlineMath" else opaque).append((span["start"], span["end"]))
-    if not body.isascii():
-        at = _characters(shown, [start for start, _, _ in headings], *opaque, *math, *linked)
-        headings = [(at[start], level, words) for start, level, words in headings]
-        opaque = [(at[start], at[end]) for start, end in opaque]
-        math = [(at[start], at[end]) for start, end in math]
-        linked = [(at[start], at[end]) for start, end in linked]
-        targets = [target._replace(start=at[target.start], end=at[target.end]) for target in targets]
-    # "$5-$10" is money: a closing dollar is no delimiter before a digit.
-    opaque += [(start, end) for start, end in math if not body[end : end + 1].isdigit()]
-    opaque.sort()
-    return _Structure(
-        [(start, level, _heading_text("".join(words), body, start)) for start, level, words in headings],
-        opaque,
-        targets,
-        linked,
-    )
+    return found
 
 
 def _hide(match: re.Match[str]) -> str:
@@ -474,6 +486,18 @@ def _destinations(body: str, masked: str, linked: list[tuple[int, int]]) -> list
     return sorted(spans)
 
 
+class _Layout(NamedTuple):
+    """For each line: where its block begins, where its list item, paragraph or heading does; and where each one ends.
+
+    A block is a run of lines without a blank one between; a heading stands alone, a fence keeps its blank lines.
+    `ends` is filled where a part begins; that of a list item takes in the items below it.
+    """
+
+    blocks: list[int]
+    parts: list[int]
+    ends: list[int]
+
+
 def _blocks(body: str, masked: str, headings: tuple[Heading, ...], *, body_line: int) -> tuple[Block, ...]:
     matches = list(_BLOCK_ID.finditer(masked))
     if not matches:
@@ -498,7 +522,7 @@ def _blocks(body: str, masked: str, headings: tuple[Heading, ...], *, body_line:
     return tuple(blocks)
 
 
-def _named_lines(lines: list[str], index: int, layout: "_Layout") -> tuple[int, int] | None:
+def _named_lines(lines: list[str], index: int, layout: _Layout) -> tuple[int, int] | None:
     """Return the first and last line of the block that the id on line `index` names."""
     line = lines[index]
     if not line.lstrip().startswith("^"):
@@ -514,18 +538,6 @@ def _named_lines(lines: list[str], index: int, layout: "_Layout") -> tuple[int, 
         return first, layout.ends[first]
     # On a line of its own an id names the whole block before it: all items of a list, all rows of a table.
     return layout.blocks[named], named
-
-
-class _Layout(NamedTuple):
-    """For each line: where its block begins, where its list item, paragraph or heading does; and where each one ends.
-
-    A block is a run of lines without a blank one between; a heading stands alone, a fence keeps its blank lines.
-    `ends` is filled where a part begins; that of a list item takes in the items below it.
-    """
-
-    blocks: list[int]
-    parts: list[int]
-    ends: list[int]
 
 
 def _layout(lines: list[str]) -> _Layout:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from vademecum.vault import FileStamp, Found, Scan
+from vademecum.vault import FileStamp, Scan
 
 
 class Labels(NamedTuple):
@@ -35,5 +35,5 @@ class Connector(Protocol):
     def scan(self, root: Path, *, exclude: Sequence[str], filters: Sequence[str], max_files: int) -> Scan:
         """List the notes. Raises SourceRootMissing."""
 
-    def read(self, root: Path, found: Found, *, max_bytes: int) -> tuple[bytes, FileStamp]:
+    def read(self, root: Path, disk_path: str, *, max_bytes: int) -> tuple[bytes, FileStamp]:
         """The bytes of one note, with the stamp they had. Raises NoteUnreadable or NoteNotFound."""

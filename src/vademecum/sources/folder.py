@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from vademecum.sources.connector import Labels
-from vademecum.vault import FileStamp, Found, Ignores, Scan, read_note_bytes, walk
+from vademecum.vault import FileStamp, Ignores, Scan, read_note_bytes, walk
 
 
 class FolderConnector:
@@ -31,6 +31,6 @@ class FolderConnector:
         """List the notes. Raises SourceRootMissing."""
         return walk(root, Ignores(exclude, filters), max_files=max_files)
 
-    def read(self, root: Path, found: Found, *, max_bytes: int) -> tuple[bytes, FileStamp]:
+    def read(self, root: Path, disk_path: str, *, max_bytes: int) -> tuple[bytes, FileStamp]:
         """The bytes of one note, with the stamp they had. Raises NoteUnreadable or NoteNotFound."""
-        return read_note_bytes(os.path.join(root, found.disk_path), max_bytes=max_bytes)
+        return read_note_bytes(os.path.join(root, disk_path), max_bytes=max_bytes)

@@ -6,26 +6,27 @@ is shaped against: an outage taken for a deletion, one bad file that ends the ru
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from vademecum.access import policy_of
 from vademecum.config import Settings, file_lock
 from vademecum.errors import NoteNotFound, NoteUnreadable, SourceRemoved, SourceRootMissing
 from vademecum.index import BATCH, Index, IndexedNote, SourceRow, SourceState, StoredNote
 from vademecum.sources.registry import Registry, Source, now
-from vademecum.vault import FileStamp, Found, Scan, is_binary
+from vademecum.vault import FileStamp, Scan, is_binary
 
 # A file saved twice within the clock's grain keeps its stamp, so a stamp is believed only when it is older than this.
 _SETTLING_NS: Final = 2_000_000_000
 # A root that suddenly holds nothing is held for one scan when at least so many notes are indexed.
 _PLAUSIBLE_LOSS: Final = 20
 _LOCK_WAIT_S: Final = 600.0
+_BLANK: Final = "\ufeff \t\r\n\f\v\xa0"
 _EARLIEST: Final = "0001-01-01"
 
 
@@ -89,7 +90,7 @@ def preview(source: Source, settings: Settings) -> Preview:
     scan = source.connector.scan(
         source.root, exclude=source.exclude, filters=filters or (), max_files=settings.max_files
     )
-    size = sum(found.stamp.size for found in scan.files.values())
+    size = sum(stamp.size for stamp in scan.files.values())
     return Preview(len(scan.files), size, dict(scan.reasons), tuple(islice(scan.files, 10)), tuple(diagnostics))
 
 
@@ -160,9 +161,13 @@ class _Sync:
             return self._outage(row, str(exc))
         self.report.skipped.update(scan.reasons)
         self.skipped += scan.skipped
-        stored = self.index.stored_notes(row.row)
-        self._index(row, scan, stored)
-        self._drop_missing(row, scan, stored)
+        stamps = self.index.stamps(row.row)
+        pending = [path for path, stamp in scan.files.items() if self.force or stamps.get(path) != stamp]
+        self.report.unchanged = len(scan.files) - len(pending)
+        if pending or stamps.keys() - scan.files.keys():
+            stored = self.index.stored_notes(row.row)
+            self._index(row, scan, pending, stored=stored)
+            self._drop_missing(row, scan, stored)
         self._finish(row, scan, filters)
         return self.report
 
@@ -173,19 +178,13 @@ class _Sync:
         self.report.diagnostics.append(what)
         return self.report
 
-    def _index(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote]) -> None:
+    def _index(self, row: SourceRow, scan: Scan, pending: Sequence[str], *, stored: Mapping[str, StoredNote]) -> None:
         """Read what may have changed, and put it into the index batch by batch."""
-        pending = [
-            (path, found)
-            for path, found in scan.files.items()
-            if self.force or path not in stored or not stored[path].is_as(found.stamp)
-        ]
-        self.report.unchanged = len(scan.files) - len(pending)
         done = 0
-        for batch in _batches(pending, BATCH):
+        for start in range(0, len(pending), BATCH):
             notes, restamped = [], []
-            for path, found in batch:
-                outcome = self._read(path, found, stored.get(path))
+            for path in pending[start : start + BATCH]:
+                outcome = self._read(path, scan, stored.get(path))
                 if isinstance(outcome, IndexedNote):
                     notes.append(outcome)
                 elif outcome is not None:
@@ -198,75 +197,64 @@ class _Sync:
             if restamped:
                 self.index.restamp(restamped)
 
-    def _read(
-        self, path: str, found: Found, old: StoredNote | None
-    ) -> IndexedNote | tuple[int, FileStamp, bool] | None:
+    def _read(self, path: str, scan: Scan, old: StoredNote | None) -> IndexedNote | tuple[int, FileStamp, bool] | None:
         """A note to put, a new stamp to keep, or nothing when the file has to be skipped."""
         limit = self.settings.max_file_bytes
-        if found.stamp.size > limit:
-            self._skip(path, "too_large", old)
-            return None
         try:
-            content, stamp = self.source.connector.read(self.source.root, found, max_bytes=limit)
+            too_large = scan.files[path].size > limit
+            content, stamp = (b"", scan.files[path]) if too_large else self._content(scan.disk_path(path), limit)
         except NoteNotFound:
             if old is not None:
                 self._emptied.append(old.document)
             return None
         except NoteUnreadable:
-            # Unreadable is not gone: what was indexed stays, and is no skipped file.
-            if old is None:
-                self._skip(path, "unreadable", None)
-            else:
-                self._keep_unreadable(path)
+            self._unreadable(path, old)
             return None
-        if len(content) > limit:
+        file = _File(path, scan.disk_path(path), content, stamp)
+        if too_large or len(content) > limit:
             self._skip(path, "too_large", old)
-            return None
-        import hashlib
-
-        settled = stamp.inode != -1 and time.time_ns() - stamp.newest_ns > _SETTLING_NS
-        fingerprint = hashlib.sha256(content).digest()
-        if old is not None and old.fingerprint == fingerprint:
+        elif old is not None and old.fingerprint == file.fingerprint:
             self.report.unchanged += 1
-            return old.document, stamp, settled
-        if is_binary(content):
+            return old.document, stamp, file.settled
+        elif is_binary(content):
             self._skip(path, "binary", old)
-            return None
-        return self._parse(path, found, old, content=content, stamp=stamp, settled=settled, fingerprint=fingerprint)
+        elif not (text := content.decode("utf-8", "replace")).strip(_BLANK):
+            self._skip(path, "empty", old)
+        else:
+            return self._parse(file, text, old)
+        return None
 
-    def _parse(
-        self,
-        path: str,
-        found: Found,
-        old: StoredNote | None,
-        *,
-        content: bytes,
-        stamp: FileStamp,
-        settled: bool,
-        fingerprint: bytes,
-    ) -> IndexedNote | None:
+    def _content(self, disk_path: str, limit: int) -> tuple[bytes, FileStamp]:
+        return self.source.connector.read(self.source.root, disk_path, max_bytes=limit)
+
+    def _parse(self, file: _File, text: str, old: StoredNote | None) -> IndexedNote:
         from vademecum.markdown import cut, parse
 
-        text = content.decode("utf-8", "replace")
-        if not text.strip("\ufeff \t\r\n\f\v\xa0"):
-            self._skip(path, "empty", old)
-            return None
-        name = path.rpartition("/")[2]
+        name = file.path.rpartition("/")[2]
         note = parse(text, stem=name.rpartition(".")[0] or name)
         if old is None:
             self.report.added += 1
         else:
             self.report.updated += 1
         return IndexedNote(
-            path=path,
-            disk_path=found.disk_path,
-            stamp=stamp,
-            settled=settled,
-            fingerprint=fingerprint,
-            date=note.date or _day(stamp.mtime_ns),
+            path=file.path,
+            disk_path=file.disk_path,
+            stamp=file.stamp,
+            settled=file.settled,
+            fingerprint=file.fingerprint,
+            date=note.date or _day(file.stamp.mtime_ns),
             note=note,
             chunks=cut(note),
         )
+
+    def _unreadable(self, path: str, old: StoredNote | None) -> None:
+        """Unreadable is not gone: what was indexed of the file stays, and then it counts as a document."""
+        if old is None:
+            self._skip(path, "unreadable", None)
+        else:
+            self.report.unchanged += 1
+            self.skipped.append((path, "unreadable"))
+            self.report.diagnostics.append(f"{path} cannot be read; what was indexed of it stays")
 
     def _skip(self, path: str, reason: str, old: StoredNote | None) -> None:
         """Leave a file out, and take out what was indexed of it before."""
@@ -274,11 +262,6 @@ class _Sync:
         self.skipped.append((path, reason))
         if old is not None:
             self._emptied.append(old.document)
-
-    def _keep_unreadable(self, path: str) -> None:
-        self.report.unchanged += 1
-        self.skipped.append((path, "unreadable"))
-        self.report.diagnostics.append(f"{path} cannot be read; what was indexed of it stays")
 
     def _drop_missing(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote]) -> None:
         """Drop what is gone, unless its absence proves nothing."""
@@ -324,15 +307,29 @@ class _Sync:
         )
 
 
-def _batches(items: Iterable[tuple[str, Found]], size: int) -> Iterator[list[tuple[str, Found]]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
+class _File(NamedTuple):
+    """A note as it was just read."""
+
+    path: str
+    disk_path: str
+    content: bytes
+    stamp: FileStamp
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The SHA-256 of the bytes."""
+        return hashlib.sha256(self.content).digest()
+
+    @property
+    def settled(self) -> bool:
+        """Whether the stamp may be believed: it did not change under the reading, and is no longer young."""
+        return self.stamp.inode != -1 and time.time_ns() - self.stamp.newest_ns > _SETTLING_NS
 
 
 def _day(mtime_ns: int) -> str:
     """The day of a modification time as ISO; times that no calendar holds become the earliest day."""
     try:
-        return datetime.fromtimestamp(mtime_ns / 1e9, UTC).strftime("%Y-%m-%d").rjust(10, "0")
+        year, month, day, *_ = time.gmtime(mtime_ns // 1_000_000_000)
     except (ValueError, OverflowError, OSError):
         return _EARLIEST
+    return f"{year:04d}-{month:02d}-{day:02d}" if 0 < year < 10_000 else _EARLIEST

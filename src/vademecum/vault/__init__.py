@@ -7,7 +7,6 @@ from vademecum.vault.manifest import Manifest, load_manifest
 from vademecum.vault.tree import (
     DEFAULT_GLOBS,
     FileStamp,
-    Found,
     Ignores,
     Scan,
     check_globs,
@@ -24,7 +23,6 @@ from vademecum.vault.tree import (
 __all__ = [
     "DEFAULT_GLOBS",
     "FileStamp",
-    "Found",
     "Ignores",
     "Manifest",
     "Scan",

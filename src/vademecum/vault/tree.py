@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -47,29 +48,28 @@ class FileStamp(NamedTuple):  # a tuple, since a scan makes two for every file: 
         return max(self.mtime_ns, self.ctime_ns)
 
 
-class Found(NamedTuple):
-    """A note file met by the walk: its path below the root as the disk spells it, and its stamp."""
-
-    disk_path: str
-    stamp: FileStamp
-
-
 @dataclass(slots=True)
 class Scan:
     """What lies below a root.
 
-    files      notes by key: root-relative, POSIX separators, Unicode NFC
+    files      the stamp of each note by key: root-relative, POSIX separators, Unicode NFC
+    spellings  the path as the disk spells it, of each key that is spelled otherwise there
     unlisted   keys of folders that could not be listed; what lies below them is unknown, not gone
     skipped    (key, reason) of files that a person may want to know about one by one
     reasons    every file that is no note candidate, counted by reason; includes those in `skipped`
     truncated  the walk stopped at its limit, so absence means nothing
     """
 
-    files: dict[str, Found] = field(default_factory=dict)
+    files: dict[str, FileStamp] = field(default_factory=dict)
+    spellings: dict[str, str] = field(default_factory=dict)
     unlisted: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     truncated: bool = False
+
+    def disk_path(self, key: str) -> str:
+        """The root-relative path by which a note is opened."""
+        return self.spellings.get(key, key)
 
 
 class Ignores:
@@ -205,7 +205,7 @@ def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[
     """Put what one folder holds into the scan; the folders below it, which come next."""
     try:
         with os.scandir(os.path.join(root, prefix)) as found:
-            entries = sorted(found, key=_name)
+            entries = sorted(found, key=attrgetter("name"))
     except OSError:
         scan.unlisted.append(note_key(prefix.rstrip("/")))
         return []
@@ -224,17 +224,15 @@ def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[
         if reason is None and name.lower().endswith(NOTE_SUFFIXES):
             reason = _note_problem(entry, key, scan)
             if reason is None:
-                scan.files[key] = Found(prefix + name, stamp_of(entry.stat(follow_symlinks=False)))
+                scan.files[key] = stamp_of(entry.stat(follow_symlinks=False))
+                if key != prefix + name:
+                    scan.spellings[key] = prefix + name
                 continue
             if reason == "vanished":  # no file to account for
                 continue
             scan.skipped.append((_printable(key), reason))
         scan.reasons[reason or ("symlink" if entry.is_symlink() else "not_read")] += 1
     return below
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 def _note_problem(entry: os.DirEntry[str], key: str, scan: Scan) -> str | None:
