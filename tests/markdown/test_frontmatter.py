@@ -67,7 +67,9 @@ def test_empty_properties_and_an_empty_body_are_fine() -> None:
         ),
         ("key: [unclosed\n", {"key": "[unclosed"}, [2]),
         ("a: 1\nkey: [unclosed\nb: 2\n", {"a": "1", "key": "[unclosed", "b": "2"}, [3]),
-        ("a: 1\nlist:\n  - x\n - y\nb: 2\n", {"a": "1", "b": "2"}, [3]),
+        ("a: 1\nlist:\n  - x\n - y\nb: 2\n", {"a": "1", "list": ["x", "y"], "b": "2"}, [3]),
+        ("aliases:\n- @one\n- 'two'\n-\nb: 2\n", {"aliases": ["@one", "two", ""], "b": "2"}, [2]),
+        ("a: x\n- y\nb: 2\n", {"b": "2"}, [2]),
         ("a: 1\njust words\nb: 2\n", {"a": "1", "b": "2"}, [3]),
         ("a:\tx\n\tb: y\nc: z\n", {"c": "z"}, [2]),
         ("a: 1\n--- x\nb: 2\n", {"a": "1", "b": "2"}, [3]),
@@ -297,7 +299,7 @@ LINES = st.sampled_from([
     "a: b", "a:", "A-b_2: two words", "a:  b  ", "a: b # c", "a: #c", "a: b#c", "- x", "  - x", " - y ", "-",
     "  -", "- ", "- a: b", "- a:", "- 'x'", '- "x: y"', 'a: "q"', 'a: "q" r', 'a: ""', "a: ''", "a: x: y",
     "a: http://x.test/y", "a: x:", "a: @b", "a: b-", "a: b - c", "", "  ", "  x", "x", "a : b", "a:b",
-    "a: [x, y]", "- - x", "key: über", "- 漢字", "a: -", "a: - b", "a: ~", "? a", "&x a: b", "a: *x", "a: |",
+    "a: [x, y]", "- - x", "key: über", "- 漢字", "a: -", "a: - b", "a: ~", "? a", "a: *x", "a: |",
     "a: >", "  text", "a: (b), c", "a: b, c", "a:\tb", "<<: b", "1: b", "a: 1:2",
 ])  # fmt: skip
 
@@ -306,7 +308,7 @@ LINES = st.sampled_from([
 @given(st.lists(LINES, max_size=6).map("\n".join))
 def test_properties_are_what_yaml_says_they_are(block: str) -> None:
     try:
-        expected = yaml.load(block, yaml.BaseLoader)
+        expected = yaml.load(block, yaml.CBaseLoader)
     except yaml.YAMLError:
         assert parse(f"---\n{block}\n---\n", stem="s").diagnostics
         return

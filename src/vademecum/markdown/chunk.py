@@ -134,9 +134,9 @@ def _section(text: str, start: int, end: int, level: int, stack: list[tuple[int,
 
 
 def _weight(text: str, start: int, end: int) -> int:
-    if text.isascii():
+    if text.isascii() or (part := text[start:end]).isascii():
         return end - start
-    unspaced = sum(run.end() - run.start() for run in _UNSPACED.finditer(text, start, end))
+    unspaced = sum(map(len, _UNSPACED.findall(part)))
     return end - start + (_UNSPACED_WEIGHT - 1) * unspaced
 
 
