@@ -95,7 +95,9 @@ def test_no_manifest_serves_the_whole_tree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("exposed", [None, [], ["*", ".."], "brain", {}])
-def test_without_a_clean_exposed_root_the_content_roots_that_exist_are_served(write_tree: WriteTree, exposed: object) -> None:
+def test_without_a_clean_exposed_root_the_content_roots_that_exist_are_served(
+    write_tree: WriteTree, exposed: object
+) -> None:
     manifest = {"user_content_roots": ["work/active/", "brain/*.md", "gone", "h*/"], "mcp_exposed_roots": exposed}
     policy, _ = policy_of(vault_with(write_tree, manifest, "work/active", "brain", "reference", "private"))
     assert (policy.roots, policy.origin) == (("work/active", "brain"), "derived")
@@ -174,7 +176,9 @@ def test_a_manifest_with_a_byte_order_mark_is_read(write_tree: WriteTree) -> Non
         ({"mcp_exposed_roots": ["brain"], "memory_root": ".."}, ("brain",)),
     ],
 )
-def test_the_memory_root_is_never_served(write_tree: WriteTree, manifest: dict[str, Any], roots: tuple[str, ...]) -> None:
+def test_the_memory_root_is_never_served(
+    write_tree: WriteTree, manifest: dict[str, Any], roots: tuple[str, ...]
+) -> None:
     assert policy_of(vault_with(write_tree, manifest))[0].roots == roots
 
 
@@ -335,7 +339,9 @@ def test_a_note_private_in_any_form_is_withheld_from_all_but_its_owner(
 
 
 @pytest.mark.parametrize("form", PUBLIC)
-def test_a_note_that_only_speaks_of_private_things_is_served(bench: Workbench, write_tree: WriteTree, form: str) -> None:
+def test_a_note_that_only_speaks_of_private_things_is_served(
+    bench: Workbench, write_tree: WriteTree, form: str
+) -> None:
     bench.add(write_tree({"n.md": PUBLIC[form]}))
     [hit] = bench.recall("wombat", caller=ANONYMOUS).hits
     assert "private" not in hit.as_json()
@@ -411,7 +417,9 @@ def test_a_file_that_changed_and_cannot_be_inspected_counts_as_private(tmp_path:
         readable_note(visible_notes(PROJECT, {"s": WHOLE}), "s", "n.md", root=root)
 
 
-@pytest.mark.parametrize(("path", "error"), [("../x.md", OutsideRoot), ("link.md", OutsideRoot), ("gone.md", NoteNotFound)])
+@pytest.mark.parametrize(
+    ("path", "error"), [("../x.md", OutsideRoot), ("link.md", OutsideRoot), ("gone.md", NoteNotFound)]
+)
 def test_c24_a_note_is_opened_through_containment(write_tree: WriteTree, path: str, error: type[Exception]) -> None:
     root = write_tree({"n.md": "x"})
     (root / "link.md").symlink_to("/etc/hosts")

@@ -47,9 +47,7 @@ class Workbench:
 
     def recall(self, text: str, *, caller: Caller = OWNER, limit: int = 10, **options: Any) -> Recall:
         filters = {
-            name: options.pop(name)
-            for name in ("sources", "path_prefix", "tags", "since", "until")
-            if name in options
+            name: options.pop(name) for name in ("sources", "path_prefix", "tags", "since", "until") if name in options
         }
         question = Question(text=text, limit=limit, filters=Filters(**filters), **options)
         return self.app.recall(question, caller)

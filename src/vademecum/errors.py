@@ -57,7 +57,7 @@ class ConfigError(VadeError):
     """A setting that does not exist, a value of the wrong type, or a config.toml that cannot be read."""
 
     code = "bad_config"
-    default_hint = "`vade config list` shows every setting; `vade config path` names the file."
+    default_hint = "`vade config path` names the file; the documentation of settings says what it may hold."
 
 
 class StateError(VadeError):
@@ -138,7 +138,7 @@ class SourcesFileCorrupt(SourceError):
     """sources.json cannot be understood, so nothing may be changed or purged on its word."""
 
     code = "sources_file_corrupt"
-    default_hint = "Repair the file or move it away; it was left as it is, and nothing was purged."
+    default_hint = "Repair the file: it was left as it is, and nothing was purged."
 
 
 class GlobInvalid(SourceError):

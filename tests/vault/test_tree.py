@@ -179,7 +179,21 @@ def test_no_glob_takes_exponential_time(glob: str, path: str) -> None:
 
 @pytest.mark.parametrize(
     "glob",
-    ["", "   ", "/abs/**", "\\abs", "C:/x/**", "C:\\x", "../x", "a/../b", "a\\..\\b", "x" * 501, "a\x00b", "a\nb", "\udcff"],
+    [
+        "",
+        "   ",
+        "/abs/**",
+        "\\abs",
+        "C:/x/**",
+        "C:\\x",
+        "../x",
+        "a/../b",
+        "a\\..\\b",
+        "x" * 501,
+        "a\x00b",
+        "a\nb",
+        "\udcff",
+    ],
 )
 def test_a_glob_that_could_never_mean_what_was_hoped_is_refused(glob: str) -> None:
     with pytest.raises(GlobInvalid):
@@ -223,7 +237,16 @@ def test_no_ignore_filters_is_an_empty_list(write_tree: WriteTree, tree: dict[st
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '"x"', '{"userIgnoreFilters": "Templates/"}', '{"userIgnoreFilters": {"a": 1}}', b"\xff\xfe{}", "[" * 100_000]
+    "text",
+    [
+        "{",
+        "[]",
+        '"x"',
+        '{"userIgnoreFilters": "Templates/"}',
+        '{"userIgnoreFilters": {"a": 1}}',
+        b"\xff\xfe{}",
+        "[" * 100_000,
+    ],
 )
 def test_settings_that_cannot_be_understood_are_not_an_empty_list(write_tree: WriteTree, text: str | bytes) -> None:
     prefixes, diagnostics = user_ignore_filters(write_tree({".obsidian/app.json": text}))
@@ -238,7 +261,9 @@ def test_a_settings_file_with_a_byte_order_mark_is_read(write_tree: WriteTree) -
 
 
 def test_a_prefix_of_the_vault_ends_at_a_folder(write_tree: WriteTree) -> None:
-    root = write_tree({"Templates/a.md": "", "Templates/deep/b.md": "", "Templates old/c.md": "", "x/Templates/d.md": ""})
+    root = write_tree(
+        {"Templates/a.md": "", "Templates/deep/b.md": "", "Templates old/c.md": "", "x/Templates/d.md": ""}
+    )
     assert listed(root, prefixes=("Templates",)) == ["Templates old/c.md", "x/Templates/d.md"]
 
 
@@ -246,7 +271,9 @@ def test_a_prefix_of_the_vault_ends_at_a_folder(write_tree: WriteTree) -> None:
 
 
 def test_notes_are_md_and_markdown_in_any_case(write_tree: WriteTree) -> None:
-    root = write_tree({name: "x" for name in ("a.md", "b.MD", "c.Md", "d.markdown", "e.txt", "f.md.bak", "md", "g.canvas")})
+    root = write_tree(
+        {name: "x" for name in ("a.md", "b.MD", "c.Md", "d.markdown", "e.txt", "f.md.bak", "md", "g.canvas")}
+    )
     scan = walk(root, Ignores())
     assert list(scan.files) == ["a.md", "b.MD", "c.Md", "d.markdown"]
     assert scan.reasons == {"not_read": 4}
@@ -270,7 +297,9 @@ def test_hidden_files_and_folders_are_not_entered_but_counted(write_tree: WriteT
     assert scan.reasons == {"hidden": 7}
 
 
-def test_links_to_files_to_folders_to_nothing_and_in_circles_are_not_followed(write_tree: WriteTree, tmp_path: Path) -> None:
+def test_links_to_files_to_folders_to_nothing_and_in_circles_are_not_followed(
+    write_tree: WriteTree, tmp_path: Path
+) -> None:
     outside = write_tree({"secret.md": "outside", "deep/er.md": "outside"}, tmp_path / "outside")
     root = write_tree({"a.md": "", "d/b.md": ""})
     (root / "file.md").symlink_to(outside / "secret.md")
@@ -298,7 +327,9 @@ def test_a_folder_called_like_a_note_is_a_folder(write_tree: WriteTree) -> None:
     assert list(walk(root, Ignores()).files) == ["v1.md/inner.md"]
 
 
-@pytest.mark.parametrize("name", [b"bad\xff.md", b"back\\slash.md", b"new\nline.md", b"bell\x07.md", b"esc\x1b[31m.md", b"\x7f.md"])
+@pytest.mark.parametrize(
+    "name", [b"bad\xff.md", b"back\\slash.md", b"new\nline.md", b"bell\x07.md", b"esc\x1b[31m.md", b"\x7f.md"]
+)
 def test_a_name_that_no_text_can_hold_is_skipped_and_said(tmp_path: Path, name: bytes) -> None:
     root = tmp_path / "v"
     root.mkdir()
@@ -321,7 +352,18 @@ def test_a_note_in_a_folder_with_a_bad_name_is_skipped(tmp_path: Path) -> None:
 
 
 def test_odd_but_honest_names_are_notes(write_tree: WriteTree) -> None:
-    names = ["100%.md", "a_b.md", "it's \"q\".md", "emoji 🙂.md", "日本語.md", "#hash.md", "a:b.md", " lead.md", "a..b.md", "%2e%2e.md"]
+    names = [
+        "100%.md",
+        "a_b.md",
+        'it\'s "q".md',
+        "emoji 🙂.md",
+        "日本語.md",
+        "#hash.md",
+        "a:b.md",
+        " lead.md",
+        "a..b.md",
+        "%2e%2e.md",
+    ]
     root = write_tree({name: "x" for name in names})
     assert set(walk(root, Ignores()).files) == set(names)
 
@@ -536,7 +578,12 @@ def test_a_name_longer_than_any_file_system_takes_is_an_error_of_ours(enclosed: 
 
 
 @settings(derandomize=True, deadline=None, max_examples=500)
-@given(st.lists(st.sampled_from(["..", ".", "a", "x.md", "/", "\\", "%2e", "%2f", "%5c", "\x00", "C:", "link.md", ""]), max_size=8))
+@given(
+    st.lists(
+        st.sampled_from(["..", ".", "a", "x.md", "/", "\\", "%2e", "%2f", "%5c", "\x00", "C:", "link.md", ""]),
+        max_size=8,
+    )
+)
 def test_whatever_is_contained_really_lies_inside(tmp_path_factory: pytest.TempPathFactory, pieces: list[str]) -> None:
     root = tmp_path_factory.getbasetemp() / "contained"
     if not root.exists():
@@ -618,7 +665,9 @@ def test_a_file_that_grows_without_end_is_not_read_without_end(tmp_path: Path) -
     assert len(content) == 5001
 
 
-@pytest.mark.parametrize("number", [errno.EDEADLK, errno.EIO, errno.EACCES, errno.ETIMEDOUT, errno.EAGAIN, errno.ESTALE])
+@pytest.mark.parametrize(
+    "number", [errno.EDEADLK, errno.EIO, errno.EACCES, errno.ETIMEDOUT, errno.EAGAIN, errno.ESTALE]
+)
 def test_a_read_that_fails_is_unreadable_never_gone(tmp_path: Path, number: int) -> None:
     file = tmp_path / "n.md"
     file.write_bytes(b"x")

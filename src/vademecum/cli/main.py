@@ -63,6 +63,17 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name].help) for name in self.list_commands(ctx)])
 
 
+class FullHelpGroup(click.Group):
+    """A group whose --help shows the first sentence of each command whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands with their first sentence."""
+        del ctx
+        rows = [(name, command.get_short_help_str(500)) for name, command in sorted(self.commands.items())]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 @dataclass(slots=True)
 class Session:
     """What every command of one call shares."""
@@ -152,10 +163,17 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _usage_error(exc: click.ClickException, *, as_json: bool) -> int:
+    import difflib
+
     ctx = getattr(exc, "ctx", None)
     hint = (
         f"`{ctx.command_path} --help` shows how it is used." if ctx is not None else "`vade --help` shows the commands."
     )
+    if isinstance(exc, click.NoSuchOption) and not exc.option_name.startswith("--"):
+        hint = f'To leave a word out, quote the question: vade recall "redis -mobile". {hint}'
+    elif isinstance(ctx, click.Context) and isinstance(ctx.command, click.Group) and "No such command" in exc.message:
+        near = difflib.get_close_matches(exc.message.split("'")[1], ctx.command.list_commands(ctx), n=1)
+        hint = f"Did you mean {near[0]}? {hint}" if near else hint
     if isinstance(exc, click.exceptions.NoArgsIsHelpError):
         output.note(exc.format_message())
         return output.USAGE

@@ -50,11 +50,16 @@ EXIT_STATUS: Final[Mapping[type[errors.VadeError], int]] = {
 }
 
 
+_TURNS: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
 def clean(text: str) -> str:
-    """Text as it may be shown on a terminal: line breaks and tabs stay, every other control character goes."""
+    """Text as it may be shown on a terminal: line breaks and tabs stay; every other control character goes, and so
+    does what turns the direction of reading, since it can make a line say something else than it does.
+    """
     if text.isprintable():
         return text
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs", "Co"))
+    return "".join(c for c in text if c in "\n\t" or not (c in _TURNS or unicodedata.category(c) in ("Cc", "Cs", "Co")))
 
 
 def one_line(text: str) -> str:

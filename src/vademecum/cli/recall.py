@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from vademecum.cli import output
 from vademecum.cli.main import as_json, caller, json_option, open_app
 from vademecum.errors import SourceDisabled, UsageError
 from vademecum.index import Filters
-from vademecum.search import Hit, Question, Recall
+from vademecum.search import Hit, Question, Recall, parse_query
 from vademecum.vault import note_key
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -140,19 +140,21 @@ def parse_day(text: str | None, option: str) -> str:
 def _print_answer(answer: Recall) -> None:
     if not answer.hits:
         output.say("Nothing found.")
+    query = parse_query(answer.query)
+    words = [word.casefold() for word in (*query.phrases, *query.terms)]
     for number, hit in enumerate(answer.hits, 1):
-        _print_hit(number, hit)
+        _print_hit(number, hit, words)
     output.say(answer.receipt.line())
 
 
-def _print_hit(number: int, hit: Hit) -> None:
+def _print_hit(number: int, hit: Hit, words: Sequence[str]) -> None:
     place = " › ".join([hit.title, *(h for h in hit.heading_path if h != hit.title)])
     marks = "".join(f"  [{mark}]" for mark, on in (("stale", hit.stale), ("private", hit.private)) if on)
     output.say(f"{number}. {output.one_line(place)}  {hit.score:.2f}{marks}")
     output.say(
         f"   {output.one_line(hit.source_path)}:{hit.line_start}-{hit.line_end}  ({output.one_line(hit.place.name)})"
     )
-    for line in _excerpt(hit.content):
+    for line in _excerpt(hit.content, words):
         output.say(f"   │ {line}")
     if hit.explain is not None:
         parts = " + ".join(f"{part['name']} {part['value']:.4f}" for part in hit.explain["parts"])
@@ -160,7 +162,17 @@ def _print_hit(number: int, hit: Hit) -> None:
     output.say()
 
 
-def _excerpt(content: str) -> list[str]:
-    lines = [output.one_line(line) for line in content.split("\n")]
-    shown = [line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…" for line in lines if line]
-    return shown[:_EXCERPT_LINES]
+def _excerpt(content: str, words: Sequence[str]) -> list[str]:
+    """A few lines from the first one that holds a word that was asked for."""
+    lines = [line for line in map(output.one_line, content.split("\n")) if line]
+    first = next((i for i, line in enumerate(lines) if any(word in line.casefold() for word in words)), 0)
+    start = max(0, min(first, len(lines) - _EXCERPT_LINES))
+    return [_shortened(line, words) for line in lines[start : start + _EXCERPT_LINES]]
+
+
+def _shortened(line: str, words: Sequence[str]) -> str:
+    if len(line) <= _WIDTH:
+        return line
+    place = min((p for p in (line.casefold().find(word) for word in words) if p >= 0), default=0)
+    start = max(0, min(place - _WIDTH // 3, len(line) - _WIDTH))
+    return ("…" if start else "") + line[start : start + _WIDTH - 1] + ("…" if start + _WIDTH - 1 < len(line) else "")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vademecum.cli import output
-from vademecum.cli.main import as_json, json_option, open_app
+from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app
 from vademecum.errors import VadeError
 from vademecum.sources import CONNECTORS, Source
 from vademecum.sources.removal import Removal
@@ -32,7 +32,7 @@ exclude_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=FullHelpGroup)
 def sources() -> None:
     """Connect, index and remove folders of notes.
 
@@ -64,6 +64,10 @@ def add(kind: str, path: str, name: str | None, exclude: tuple[str, ...], dry_ru
             "This folder is an Obsidian vault. As such its own ignore list counts: "
             f"`vade sources remove {source.id}`, then `vade sources add obsidian`."
         )
+    policy = app.details(source)["policy"]
+    if policy is not None and policy["origin"] != "whole":
+        served = ", ".join(policy["roots"]) or "nothing"
+        output.note(f"note: its vault-manifest.json limits what is served to: {output.one_line(served)}")
     _print_diagnostics(report)
 
 
@@ -155,6 +159,7 @@ def show(source_id: str) -> None:
 def sync(source_id: str | None, force: bool) -> int:
     """Bring a source's index up to date; all enabled sources when no ID is given."""
     app = open_app()
+    app.finish_removals()
     if source_id is None:
         chosen = [source for source in app.registry.all() if source.enabled]
     else:
@@ -171,7 +176,7 @@ def sync(source_id: str | None, force: bool) -> int:
             output.say(f"{source.name}: {_outcome(report)}")
             _print_diagnostics(report)
         if not synced:
-            output.say("No source is connected. `vade sources add obsidian PATH` connects a vault.")
+            output.say("No source is connected and enabled, so there is nothing to sync.")
     return output.UNAVAILABLE if any(report.state == "unreachable" for _, report in synced) else output.DONE
 
 
@@ -242,8 +247,8 @@ def remove(source_id: str) -> int:
                 f"Proof: {output.count(proof.passages, 'passage')} of it looked for in"
                 f" {output.count(proof.files, 'file')} ({proof.bytes:,} bytes) of the state folder; none found."
             )
-    for path, _ in proof.residue:
-        output.note(f"warning: a passage of it is still in {path}")
+    for path in dict.fromkeys(path for path, _ in proof.residue):
+        output.note(f"warning: passages of it are still in {path}")
     for problem in proof.problems:
         output.note(f"warning: {problem}")
     if proof.blocked_by:

@@ -6,8 +6,10 @@ import click
 
 from vademecum import __version__
 from vademecum import config as settings_of
+from vademecum.app import Check
 from vademecum.cli import output
-from vademecum.cli.main import as_json, json_option, open_app, vade
+from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app, vade
+from vademecum.errors import ConfigError
 
 
 @click.command()
@@ -43,8 +45,10 @@ def status() -> None:
 @json_option
 def doctor() -> int:
     """Check everything and say what to do about what is wrong. Exits 1 when something is."""
-    app = open_app()
-    checks = app.doctor()
+    try:
+        checks = open_app().doctor()
+    except ConfigError as exc:
+        checks = [Check("settings", False, exc.message, exc.hint)]
     well = all(check.ok for check in checks)
     if as_json():
         output.print_json(
@@ -65,7 +69,7 @@ def doctor() -> int:
     return output.DONE if well else output.REFUSED
 
 
-@click.group()
+@click.group(cls=FullHelpGroup)
 def config() -> None:
     """Read and change settings."""
 

@@ -3,19 +3,18 @@
 All SQL of the product lives here, and nothing above this package knows which engine runs.
 """
 
+from vademecum.index.documents import IndexedNote
+from vademecum.index.file import inode_of, quarantine
 from vademecum.index.lexical import Candidate, Filters, WordsLane, WordsQuery
 from vademecum.index.purge import Purged
 from vademecum.index.store import (
     BATCH,
     Index,
-    IndexedNote,
     Located,
     NoteText,
     SourceRow,
     SourceState,
     StoredNote,
-    inode_of,
-    quarantine,
 )
 
 __all__ = [

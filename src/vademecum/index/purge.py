@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from vademecum.index.schema import one
+from vademecum.index.file import one
 
 # Passages of the removed text that the proof looks for. Each costs one pass over every file of the state.
 _PASSAGES: Final = 64
@@ -51,20 +51,24 @@ def optimise(db: apsw.Connection) -> None:
         db.execute(f"insert into {table}({table}) values ('optimize')")
 
 
-def unindex(db: apsw.Connection, chunks: str, notes: str, value: int) -> int:
-    """Take entries out of both word indexes, by a condition on each of the two views; how many."""
+def unindex_chunks(db: apsw.Connection, condition: str, value: int | str) -> int:
+    """Take the chunks that meet a condition on `chunk_text` out of the word index; how many."""
     db.execute(
         "insert into chunk_fts(chunk_fts, rowid, title, headings, body)"
-        f" select 'delete', id, title, headings, body from chunk_text where {chunks}",
+        f" select 'delete', id, title, headings, body from chunk_text where {condition}",
         (value,),
     )
-    taken = db.changes()
+    return db.changes()
+
+
+def unindex_notes(db: apsw.Connection, condition: str, value: int) -> int:
+    """Take the notes that meet a condition on `note_text` out of the word index, before their chunks go; how many."""
     db.execute(
         "insert into note_fts(note_fts, rowid, title, aliases, tags, headings, body)"
-        f" select 'delete', id, title, aliases, tags, headings, body from note_text where {notes}",
+        f" select 'delete', id, title, aliases, tags, headings, body from note_text where {condition}",
         (value,),
     )
-    return taken + db.changes()
+    return db.changes()
 
 
 def purge(db: apsw.Connection, source_id: str) -> Purged:
@@ -74,7 +78,7 @@ def purge(db: apsw.Connection, source_id: str) -> Purged:
         return Purged()
     passages = _passages(db, source)
     counts: Any = db.execute(
-        "select (select count(*) from document where source = ?1),"
+        "select (select count(*) from document where source = ?1 and removed_at is null),"
         " (select count(*) from document d join chunk c on c.document = d.id where d.source = ?1),"
         " (select count(*) from document d join warning w on w.document = d.id where d.source = ?1),"
         " (select count(*) from skipped where source = ?1)",
@@ -82,7 +86,8 @@ def purge(db: apsw.Connection, source_id: str) -> Purged:
     ).fetchone()
     documents, chunks, warnings, skipped = counts
     secure_delete(db, on=False)
-    word_rows = unindex(db, "document in (select id from document where source = ?)", "source = ?", source)
+    word_rows = unindex_notes(db, "source = ?", source)
+    word_rows += unindex_chunks(db, "document in (select id from document where source = ?)", source)
     db.execute("delete from source where id = ?", (source,))
     optimise(db)
     secure_delete(db, on=True)
@@ -130,7 +135,7 @@ def _passages(db: apsw.Connection, source: int) -> tuple[str, ...]:
 def _spread(db: apsw.Connection, table: str, column: str, source: int, count: int) -> list[str]:
     sql = (
         f"select t from (select {column} t, row_number() over () n, count(*) over () total from {table}"
-        f" where d.source = ?) where n % max(total / {count}, 1) = 0 limit {count}"
+        f" where d.source = ? and d.removed_at is null) where n * {count} / total > (n - 1) * {count} / total"
     )
     return [str(row[0]) for row in db.execute(sql, (source,))]
 

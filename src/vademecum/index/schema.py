@@ -1,4 +1,4 @@
-"""The tables, and opening a file that holds them.
+"""The tables, and the form in which the word indexes see a text.
 
 Every row hangs off `source` by ON DELETE CASCADE: removing a source is one DELETE, and a sync that races a removal
 is refused by the foreign key. Ids of sources are never used again, so a late writer cannot reach a newer source.
@@ -11,11 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
-
-import apsw
+from typing import Final
 
 from vademecum.config import SCHEMA_NUMBER
 
@@ -149,57 +145,3 @@ def unsplit(identifier: str) -> str:
 def is_identifier(word: str) -> bool:
     """Whether the index holds this word unsplit beside its parts."""
     return _IDENTIFIER.fullmatch(word) is not None and _TELLING.search(word) is not None
-
-
-def connect(path: str, *, busy_timeout_s: float, flags: int) -> apsw.Connection:
-    """A connection with everything set that each one needs, before it reads or writes anything."""
-    connection = apsw.Connection(path, flags=flags)
-    connection.set_busy_timeout(int(busy_timeout_s * 1000))
-    connection.pragma("foreign_keys", 1)
-    connection.pragma("secure_delete", 1)
-    connection.pragma("synchronous", "normal")
-    functions: tuple[Callable[..., str], ...] = (lexical_form, lexical_form_with_identifiers)
-    for function in functions:
-        connection.create_scalar_function(function.__name__, function, 1, deterministic=True)
-    return connection
-
-
-def one(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> Any:
-    """The first column of the first row, or None when there is no row."""
-    row: Any = connection.execute(sql, bindings).fetchone()
-    return None if row is None else row[0]
-
-
-def create_tables(connection: apsw.Connection) -> None:
-    """Make the tables unless they are there; safe when several processes open a new file at once."""
-    if connection.pragma("user_version") != SCHEMA_NUMBER:
-        connection.pragma("journal_mode", "wal")
-        with immediate(connection):
-            if connection.pragma("user_version") != SCHEMA_NUMBER:
-                connection.execute(SCHEMA)
-    known = one(connection, "select value from meta where name = 'unicode'")
-    if known != unicodedata.unidata_version:
-        _rebuild_words(connection)
-
-
-def _rebuild_words(connection: apsw.Connection) -> None:
-    """Index all words again: another Python may fold a character otherwise, and an entry is only taken back exactly
-    by the form under which it was put in.
-    """
-    with immediate(connection):
-        for table in ("chunk_fts", "note_fts"):
-            connection.execute(f"insert into {table}({table}) values ('rebuild')")
-        connection.execute("update meta set value = ? where name = 'unicode'", (unicodedata.unidata_version,))
-
-
-@contextmanager
-def immediate(connection: apsw.Connection) -> Iterator[apsw.Connection]:
-    """A write transaction that has its lock from the start, so that it cannot fail half-way for want of one."""
-    connection.execute("begin immediate")
-    try:
-        yield connection
-        connection.execute("commit")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("rollback")
-        raise

@@ -13,50 +13,32 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
 
 import apsw
 
 from vademecum.access import Policy, VisibleSet
 from vademecum.errors import (
-    IndexBusy,
-    IndexCorrupt,
     IndexUnavailable,
     SourceRemoved,
     StateReadOnly,
 )
+from vademecum.index import documents, file
 from vademecum.index import purge as purging
-from vademecum.index import schema
+from vademecum.index.documents import IndexedNote
 from vademecum.index.lexical import Filters, WordsLane, WordsQuery, matched_terms, words_lane
 from vademecum.vault import FileStamp
 
-if TYPE_CHECKING:  # a command that only asks need not load the parser
-    from vademecum.markdown import Chunk, Note
-
 SourceState = Literal["unreachable", "empty", "degraded", "healthy"]
 
+# A reader that holds the file is named rather than waited for.
+_SCRUB_WAIT_MS: Final = 2000
 BATCH: Final = 64
 """Notes in one transaction."""
-# Taking one note's words out of the index securely costs 8 to 15 ms; past this many the bulk way is faster.
-_BULK: Final = 200
 _KEPT_DAYS: Final = 30
-_PERMISSIONS: Final = "Check the state folder's permissions."
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class IndexedNote(NamedTuple):
-    """A note ready to be put into the index. A stamp that is not `settled` will not be trusted by the next scan."""
-
-    path: str
-    disk_path: str
-    stamp: FileStamp
-    settled: bool
-    fingerprint: bytes
-    date: str
-    note: Note
-    chunks: Sequence[Chunk]
 
 
 class StoredNote(NamedTuple):
@@ -120,42 +102,17 @@ def _translated(method: Callable[Concatenate[Index, P], R]) -> Callable[Concaten
         try:
             return method(self, *args, **kwargs)
         except apsw.Error as exc:
-            raise translated(exc, self.path) from exc
+            raise file.translated(exc, self.path) from exc
 
     return call  # type: ignore[return-value]  # wraps() forgets that the first argument may be given by name
-
-
-# What SQLite says when a file calls itself an index of this schema and is none.
-_SIGNS_OF_DAMAGE: Final = ("no such table", "no such column", "already exists", "malformed")
-
-
-def translated(exc: apsw.Error, path: Path) -> Exception:
-    """Our error for one of the engine's."""
-    match exc:
-        case apsw.BusyError() | apsw.LockedError():
-            return IndexBusy(f"the index {path.name} is being written by another process")
-        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
-            return IndexCorrupt(f"the index {path} is damaged: {exc}")
-        case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return StateReadOnly(f"the index {path} cannot be written")
-        case apsw.CantOpenError():
-            return IndexUnavailable(f"the index {path} cannot be opened", hint=_PERMISSIONS)
-        case apsw.FullError():
-            return IndexUnavailable(f"no space left for the index {path}", hint="Free some space, then run it again.")
-        case apsw.ConstraintError() if "FOREIGN KEY" in str(exc):
-            return SourceRemoved("the source was removed while it was being indexed")
-        case apsw.IOError():
-            return IndexUnavailable(f"the index {path} cannot be read or written: {exc}", hint="Check the disk.")
-        case apsw.SQLError() if any(sign in str(exc) for sign in _SIGNS_OF_DAMAGE):
-            return IndexCorrupt(f"the index {path} is damaged: {exc}")
-    return exc
 
 
 class Index:
     """The index file, open. `read_only` says that the state folder refused writes and only questions can be asked."""
 
-    def __init__(self, path: Path, connection: apsw.Connection, *, read_only: bool) -> None:
+    def __init__(self, path: Path, connection: apsw.Connection, *, busy_timeout_s: float, read_only: bool) -> None:
         self.path = path
+        self._busy_timeout_ms = int(busy_timeout_s * 1000)
         self.read_only = read_only
         self._connection = connection
         self._lane = threading.RLock()
@@ -169,16 +126,17 @@ class Index:
         writable = os.access(path if path.exists() else path.parent, os.W_OK) and os.access(path.parent, os.W_OK)
         try:
             if not writable:
-                return cls(path, _connect_read_only(path, busy_timeout_s), read_only=True)
+                connection = file.connect_read_only(path, busy_timeout_s)
+                return cls(path, connection, busy_timeout_s=busy_timeout_s, read_only=True)
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite alone would take the umask
-            connection = schema.connect(str(path), busy_timeout_s=busy_timeout_s, flags=flags)
-            schema.create_tables(connection)
+            connection = file.connect(str(path), busy_timeout_s=busy_timeout_s, flags=flags)
+            file.create_tables(connection)
         except apsw.Error as exc:
-            raise translated(exc, path) from exc
+            raise file.translated(exc, path) from exc
         except OSError as exc:
-            raise IndexUnavailable(f"the index {path} cannot be opened: {exc.strerror}", hint=_PERMISSIONS) from exc
-        return cls(path, connection, read_only=False)
+            raise IndexUnavailable(f"the index {path} cannot be opened: {exc.strerror}", hint=file.PERMISSIONS) from exc
+        return cls(path, connection, busy_timeout_s=busy_timeout_s, read_only=False)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -196,7 +154,7 @@ class Index:
     def _write(self) -> Iterator[apsw.Connection]:
         if self.read_only:
             raise StateReadOnly(f"the index {self.path} cannot be written")
-        with self._lane, schema.immediate(self._connection) as connection:
+        with self._lane, file.immediate(self._connection) as connection:
             yield connection
 
     @contextmanager
@@ -230,37 +188,7 @@ class Index:
         One transaction, so give at most BATCH of them. Raises SourceRemoved when the source is gone.
         """
         with self._write() as db:
-            newest = schema.one(db, "select coalesce(max(id), 0) from chunk")
-            documents = [_put_document(db, source, note) for note in notes]
-            db.executemany(
-                "insert into chunk(document, ordinal, first_line, last_line, key, headings, body)"
-                " values (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    (document, c.ordinal, c.first_line, c.last_line, c.key, "\n".join(c.heading_path), c.text)
-                    for document, note in zip(documents, notes, strict=True)
-                    for c in note.chunks
-                ),
-            )
-            db.executemany(
-                "insert into warning(document, line, message) values (?, ?, ?)",
-                (
-                    (document, d.line, d.message)
-                    for document, note in zip(documents, notes, strict=True)
-                    for d in note.note.diagnostics
-                ),
-            )
-            db.execute(
-                "insert into chunk_fts(rowid, title, headings, body)"
-                " select id, title, headings, body from chunk_text where id > ?",
-                (newest,),
-            )
-            # One statement for all: each INSERT … SELECT makes FTS5 write what it holds to disk before it starts.
-            db.execute(
-                "insert into note_fts(rowid, title, aliases, tags, headings, body)"
-                " select id, title, aliases, tags, headings, body from note_text"
-                " where id in (select value from json_each(?))",
-                (json.dumps(documents),),
-            )
+            documents.put(db, source, notes)
 
     @_translated
     def restamp(self, stamps: Iterable[tuple[int, FileStamp, bool]]) -> None:
@@ -268,28 +196,15 @@ class Index:
         with self._write() as db:
             db.executemany(
                 "update document set size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ? where id = ?",
-                ((*_stamp_columns(stamp, settled), document) for document, stamp, settled in stamps),
+                ((*stamp, settled, document) for document, stamp, settled in stamps),
             )
 
     @_translated
-    def drop(self, documents: Sequence[int], *, at: str) -> None:
+    def drop(self, gone: Sequence[int], *, at: str) -> None:
         """Take notes out: their text goes at once, a row with path and hash stays for thirty days."""
-        if not documents:
-            return
-        with self._write() as db:
-            bulk = len(documents) > _BULK
-            if bulk:
-                purging.secure_delete(db, on=False)
-            for document in documents:
-                _forget_text(db, document)
-                db.execute(
-                    "update document set removed_at = ?, title = '', aliases = '', tags = '', headings = '',"
-                    " properties = '' where id = ?",
-                    (at, document),
-                )
-            if bulk:
-                purging.optimise(db)
-                purging.secure_delete(db, on=True)
+        if gone:
+            with self._write() as db:
+                documents.drop(db, gone, at=at)
 
     @_translated
     def finish_scan(
@@ -356,12 +271,16 @@ class Index:
     def scrub(self) -> bool:
         """Overwrite what deleted rows left in the file; False when a reader keeps it from finishing."""
         with self._lane:
-            return purging.scrub(self._connection)
+            self._connection.set_busy_timeout(_SCRUB_WAIT_MS)
+            try:
+                return purging.scrub(self._connection)
+            finally:
+                self._connection.set_busy_timeout(self._busy_timeout_ms)
 
     @_translated
     def scrub_pending(self) -> bool:
         """Whether a removal has not been scrubbed yet."""
-        return schema.one(self._connection, "select 1 from meta where name = 'scrub'") is not None
+        return file.one(self._connection, "select 1 from meta where name = 'scrub'") is not None
 
     @_translated
     def still_holds(self, passage: str) -> bool:
@@ -384,7 +303,7 @@ class Index:
     @_translated
     def document_count(self, source: int) -> int:
         """How many notes of a source are indexed."""
-        count: int = schema.one(
+        count: int = file.one(
             self._connection, "select count(*) from document where source = ? and removed_at is null", (source,)
         )
         return count
@@ -393,7 +312,7 @@ class Index:
     def chunk_count(self, source: int) -> int:
         """How many chunks the notes of a source have."""
         sql = "select count(*) from document d join chunk c on c.document = d.id where d.source = ?"
-        count: int = schema.one(self._connection, sql, (source,))
+        count: int = file.one(self._connection, sql, (source,))
         return count
 
     @_translated
@@ -407,10 +326,12 @@ class Index:
         return {row[0]: row[1:5] if row[5] else () for row in rows}
 
     @_translated
-    def stored_notes(self, source: int) -> dict[str, StoredNote]:
-        """The row and the fingerprint of every indexed note of a source, by path."""
+    def stored_notes(self, source: int, paths: Iterable[str]) -> dict[str, StoredNote]:
+        """The row and the fingerprint of those of these notes that are indexed, by path."""
         rows: Any = self._connection.execute(
-            "select path, id, fingerprint from document where source = ? and removed_at is null", (source,)
+            "select path, id, fingerprint from document where source = ? and removed_at is null"
+            " and path in (select value from json_each(?))",
+            (source, json.dumps(list(paths))),
         )
         return {path: StoredNote(document, fingerprint) for path, document, fingerprint in rows}
 
@@ -435,7 +356,7 @@ class Index:
     @_translated
     def notes_with_warnings(self, source: int) -> int:
         """How many notes of a source have a diagnostic."""
-        count: int = schema.one(
+        count: int = file.one(
             self._connection,
             "select count(distinct w.document) from document d join warning w on w.document = d.id where d.source = ?",
             (source,),
@@ -505,82 +426,6 @@ _NOTE_TEXT: Final = (
     coalesce((select group_concat(body, char(10) order by ordinal) from chunk where document = d.id), '')
 from document d join source s on s.id = d.source where d.id = ? and d.removed_at is null"""
 )
-
-
-def inode_of(path: Path) -> int | None:
-    """Which file lies at this path now, so that a newer one is not mistaken for it."""
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return None
-
-
-def quarantine(path: Path, folder: Path, *, inode: int | None) -> Path | None:
-    """Move a damaged index aside, unless another process has already put a new file in its place."""
-    if inode_of(path) != inode:
-        return None
-    folder.mkdir(mode=0o700, exist_ok=True)
-    target = folder / f"{path.stem}-{os.urandom(4).hex()}.db"
-    path.rename(target)
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-    return target
-
-
-def _connect_read_only(path: Path, busy_timeout_s: float) -> apsw.Connection:
-    """Open an index whose folder cannot be written. Without its -wal file it can be read as it stands."""
-    if not path.exists():
-        raise StateReadOnly(f"there is no index in {path.parent}, and none can be made there")
-    wal = path.with_name(path.name + "-wal")
-    quiet = not wal.exists() or wal.stat().st_size == 0
-    uri = f"{path.as_uri()}?mode=ro" + ("&immutable=1" if quiet else "")
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    return schema.connect(uri, busy_timeout_s=busy_timeout_s, flags=flags)
-
-
-def _put_document(db: apsw.Connection, source: int, note: IndexedNote) -> int:
-    old = schema.one(db, "select id from document where source = ? and path = ?", (source, note.path))
-    if old is not None:
-        _forget_text(db, old)
-    parsed = note.note
-    document: int = schema.one(
-        db,
-        "insert into document(private, date, size, mtime_ns, ctime_ns, inode, settled, disk_path, fingerprint, title,"
-        " aliases, tags, headings, properties, source, path)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " on conflict(source, path) do update set private = excluded.private, date = excluded.date,"
-        " size = excluded.size, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,"
-        " settled = excluded.settled,"
-        " disk_path = excluded.disk_path, fingerprint = excluded.fingerprint, title = excluded.title,"
-        " aliases = excluded.aliases, tags = excluded.tags, headings = excluded.headings,"
-        " properties = excluded.properties, removed_at = null returning id",
-        (
-            parsed.private,
-            note.date,
-            *_stamp_columns(note.stamp, note.settled),
-            note.disk_path,
-            note.fingerprint,
-            parsed.title,
-            "\n".join(parsed.aliases),
-            "\n".join(parsed.tags),
-            "\n".join(h.text for h in parsed.headings),
-            parsed.frontmatter_text,
-            source,
-            note.path,
-        ),
-    )
-    return document
-
-
-def _forget_text(db: apsw.Connection, document: int) -> None:
-    """Take a note's words out of both word indexes, and its chunks and warnings with them."""
-    purging.unindex(db, "document = ?", "id = ?", document)
-    db.execute("delete from chunk where document = ?", (document,))
-    db.execute("delete from warning where document = ?", (document,))
-
-
-def _stamp_columns(stamp: FileStamp, settled: bool) -> tuple[int, int, int, int, bool]:
-    return (stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode, settled)
 
 
 def _source_row(row: tuple[Any, ...]) -> SourceRow:

@@ -87,7 +87,7 @@ def _resolve(address: str, index: Index, places: Mapping[str, Place]) -> tuple[L
             return found[0], part
     raise NoteNotFound(
         f"no indexed note is called {address!r}",
-        hint="`vade recall` prints paths; `vade sources sync` indexes new notes.",
+        hint="`vade recall` prints paths; `vade sources sync` indexes new notes; what is excluded cannot be read.",
     )
 
 
@@ -136,7 +136,8 @@ def _cut_out(text: str, note: Located, part: str, *, place: Place, private: bool
         wanted = [int(number) for number in part[1:].split("-")]
         first, last = wanted[0], min(wanted[1], len(lines))
         if not 1 <= first <= last:
-            raise NoteNotFound(f"{note.path} has lines 1 to {len(lines)}, not {part[1:]}")
+            asked = str(first) if wanted[0] == wanted[1] else part[1:]
+            raise NoteNotFound(f"{note.path} has lines 1 to {len(lines)}, not {asked}")
     elif part:
         parsed = parse(text, stem=Path(note.path).stem)
         found = block_lines(parsed, part[2:]) if part.startswith("#^") else section(parsed, part[1:])
@@ -145,6 +146,8 @@ def _cut_out(text: str, note: Located, part: str, *, place: Place, private: bool
             what = "block" if part.startswith("#^") else "heading"
             raise NoteNotFound(f"{note.path} has no {what} {part[1:].lstrip('^')!r}", hint=f"Its headings: {known}.")
         first, last = found
+        while last > first and not lines[last - 1].strip():
+            last -= 1
     return Passage(
         place=place,
         path=note.path,

@@ -147,7 +147,7 @@ def visible_in(
     The policy is read from the source itself; while that is offline, the one of its last scan stands.
     """
     rows = {key: row for key, row in index.sources().items() if key in places}
-    offline = frozenset(key for key in places if not _listable(places[key].root))
+    offline = frozenset(key for key in places if not _holds_something(places[key].root, rows.get(key)))
     policies: dict[str, Policy] = {}
     for key, place in places.items():
         kept = rows[key].policy if key in rows else None
@@ -354,9 +354,12 @@ def _coverage(place: Place, row: SourceRow | None, index: Index, offline: bool) 
     )
 
 
-def _listable(root: Path) -> bool:
+def _holds_something(root: Path, row: SourceRow | None) -> bool:
+    """Whether a root can be trusted to tell what is there. One that is suddenly empty, as a mount point is when its
+    drive is gone, cannot.
+    """
     try:
-        with os.scandir(root):
-            return True
+        with os.scandir(root) as entries:
+            return row is None or not row.documents or next(entries, None) is not None
     except OSError:
         return False

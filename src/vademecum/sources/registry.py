@@ -35,6 +35,7 @@ CONNECTORS: Final[Mapping[str, Connector]] = {"obsidian": ObsidianConnector(), "
 
 _VERSION: Final = 1
 _MAX_NAME: Final = 200
+_LEAST_DIGITS: Final = 4
 _LOCK_WAIT_S: Final = 5.0
 _KNOWN: Final = frozenset(
     (
@@ -121,6 +122,10 @@ class Registry:
     def all(self) -> tuple[Source, ...]:
         """Every source of a kind that this version knows. Raises SourcesFileCorrupt."""
         return tuple(_source(entry) for entry in self._entries() if entry["kind"] in CONNECTORS)
+
+    def exists(self) -> bool:
+        """Whether there is a list at all. One that is missing is not one that is empty."""
+        return self._path.exists()
 
     def ids(self) -> frozenset[str]:
         """The ids of all entries, also of kinds that this version does not know."""
@@ -248,7 +253,7 @@ def choose(sources: Sequence[Source], wanted: str) -> Source:
     for fits in (
         [s for s in sources if s.id == text],
         [s for s in sources if s.name == text] or [s for s in sources if s.name.casefold() == text.casefold()],
-        [s for s in sources if s.id.startswith(text) or s.id.partition(":")[2].startswith(text)],
+        [s for s in sources if _is_prefix(text, s.id)],
     ):
         if len(fits) == 1:
             return fits[0]
@@ -277,6 +282,14 @@ def _new(kind: str, root: Path, *, typed: str, name: str, globs: tuple[str, ...]
         updated_at=at,
         generation=os.urandom(16).hex(),
     )
+
+
+def _is_prefix(text: str, full_id: str) -> bool:
+    """Whether this is the beginning of an id. A kind alone names no source, however few there are."""
+    kind, _, digits = full_id.partition(":")
+    if len(text) >= _LEAST_DIGITS and digits.startswith(text):
+        return True
+    return full_id.startswith(text) and len(text) > len(kind) + 1
 
 
 def source_id(kind: str, root: Path) -> str:

@@ -85,6 +85,8 @@ def finish_removals(registry: Registry, index: Index, settings: Settings) -> Pro
     Rows of sources that are on no list any more are judged while nobody can change the list. Raises
     SourcesFileCorrupt, and then nothing is purged.
     """
+    if not registry.exists():  # lost rather than emptied: a removal leaves an empty list behind
+        return None
     listed = registry.ids()
     if not index.scrub_pending() and listed.issuperset(index.sources()):
         return None

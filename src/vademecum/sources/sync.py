@@ -164,10 +164,10 @@ class _Sync:
         stamps = self.index.stamps(row.row)
         pending = [path for path, stamp in scan.files.items() if self.force or stamps.get(path) != stamp]
         self.report.unchanged = len(scan.files) - len(pending)
-        if pending or stamps.keys() - scan.files.keys():
-            stored = self.index.stored_notes(row.row)
-            self._index(row, scan, pending, stored=stored)
-            self._drop_missing(row, scan, stored)
+        missing = stamps.keys() - scan.files.keys()
+        stored = self.index.stored_notes(row.row, [*pending, *missing]) if pending or missing else {}
+        self._index(row, scan, pending, stored=stored)
+        self._drop_missing(row, scan, stored)
         self._finish(row, scan, filters)
         return self.report
 

@@ -50,6 +50,9 @@ class Manifest:
 def load_manifest(root: Path) -> Manifest:
     """Read the manifest of a vault; never raises."""
     path = root / MANIFEST_NAME
+    if path.is_symlink():
+        problem = f"{MANIFEST_NAME} is a link, which is not followed, so only the fallback roots are served"
+        return Manifest("broken", {}, problem)
     try:
         entries = json.loads(path.read_text(encoding="utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):

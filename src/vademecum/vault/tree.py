@@ -104,6 +104,8 @@ def check_glob(glob: str) -> str:
         raise GlobInvalid("an exclude glob holds control characters")
     if text.startswith("/") or _DRIVE(text):
         raise GlobInvalid(f"the exclude glob {text!r} is absolute")
+    if "" in text.rstrip("/").split("/"):
+        raise GlobInvalid(f"the exclude glob {text!r} has an empty segment, so it could match nothing")
     if ".." in text.split("/"):
         raise GlobInvalid(f"the exclude glob {text!r} leads out of the source")
     return unicodedata.normalize("NFC", text + "**" if text.endswith("/") else text)
@@ -219,7 +221,7 @@ def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[
             if reason is None:
                 below.append(f"{prefix}{name}/")
             else:
-                scan.reasons[reason] += sum(1 for _ in _files_below(entry.path))
+                scan.reasons.update([reason] * sum(1 for _ in _files_below(entry.path)))
             continue
         if reason is None and name.lower().endswith(NOTE_SUFFIXES):
             reason = _note_problem(entry, key, scan)
