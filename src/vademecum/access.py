@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -116,10 +116,10 @@ class VisibleSet:
 
     caller: Caller
     policies: Mapping[str, Policy]
-    seal: object = field(repr=False, default=None)
+    seal: InitVar[object] = None
 
-    def __post_init__(self) -> None:
-        if self.seal is not _SEAL:
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
             raise TypeError("a VisibleSet is made by access.visible_notes")
 
     @property

@@ -59,7 +59,11 @@ def clean(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c for c in text if c in "\n\t" or not (c in _TURNS or unicodedata.category(c) in ("Cc", "Cs", "Co")))
+    return "".join(c for c in text if c in "\n\t" or _harmless(c))
+
+
+def _harmless(character: str) -> bool:
+    return character not in _TURNS and unicodedata.category(character) not in ("Cc", "Cs", "Co")
 
 
 def one_line(text: str) -> str:
@@ -78,9 +82,11 @@ def note(text: str) -> None:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print the one object of --json."""
+    """Print the one object of --json; what a terminal could obey is escaped, which changes nothing for a parser."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+    if not text.isprintable():
+        text = "".join(c if c == "\n" or _harmless(c) else f"\\u{ord(c):04x}" for c in text)
+    sys.stdout.write(text + "\n")
 
 
 def print_error(exc: errors.VadeError, *, as_json: bool) -> int:

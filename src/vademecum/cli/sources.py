@@ -42,7 +42,7 @@ def sources() -> None:
 
 @sources.command()
 @click.argument("kind", metavar="obsidian|folder", type=click.Choice(list(CONNECTORS)))
-@click.argument("path", metavar="PATH", type=click.Path())
+@click.argument("path", metavar="PATH", type=click.Path(readable=False))
 @click.option("--name", help="What to call it; the folder's name when not given.")
 @exclude_option
 @click.option("--dry-run", is_flag=True, help="Say what would be indexed, by file names alone; change nothing.")

@@ -13,8 +13,16 @@ import apsw
 
 from vademecum.index.file import one
 
-# Passages of the removed text that the proof looks for. Each costs one pass over every file of the state.
-_PASSAGES: Final = 64
+# How many passages of each text column the proof looks for. Each costs one pass over every file of the state.
+_PASSAGES: Final = {
+    "c.body": 64,
+    "d.path": 16,
+    "d.title": 16,
+    "d.headings": 16,
+    "d.properties": 16,
+    "d.aliases": 8,
+    "d.tags": 8,
+}
 _PASSAGE_CHARACTERS: Final = 48
 _PASSAGE_LEAST: Final = 12
 
@@ -125,10 +133,11 @@ def integrity(db: apsw.Connection, *, thorough: bool) -> list[str]:
 
 
 def _passages(db: apsw.Connection, source: int) -> tuple[str, ...]:
-    """Passages spread evenly over the source's chunks, and over its paths."""
-    texts = _spread(db, "chunk c join document d on d.id = c.document", "c.body", source, _PASSAGES)
-    paths = _spread(db, "document d", "d.path", source, _PASSAGES // 4)
-    found = dict.fromkeys([*map(_passage, texts), *paths])
+    """Passages from every text column of the source, spread evenly over its notes."""
+    found: dict[str, None] = {}
+    for column, count in _PASSAGES.items():
+        table = "chunk c join document d on d.id = c.document" if column == "c.body" else "document d"
+        found |= dict.fromkeys(map(_passage, _spread(db, table, column, source, count)))
     return tuple(passage for passage in found if len(passage) >= _PASSAGE_LEAST)
 
 

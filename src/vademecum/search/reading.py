@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from vademecum.access import Caller, readable_note
+from vademecum.access import Caller, VisibleSet, readable_note
 from vademecum.errors import NoteAmbiguous, NoteNotFound, NoteUnreadable, OutsideRoot
 from vademecum.index import Index, Located
 from vademecum.search.recall import Place, visible_in
@@ -58,9 +58,9 @@ def read_passage(address: str, index: Index, places: Mapping[str, Place], caller
 
     Raises OutsideRoot, NoteNotFound, NoteAmbiguous, NoteWithheld or NoteUnreadable.
     """
-    note, part = _resolve(address, index, places)
+    visible, _, offline = visible_in(index, places, caller)
+    note, part = _resolve(address, index, places, visible)
     place = places[note.source_id]
-    visible, _, offline = visible_in(index, {place.source_id: place}, caller)
     if place.source_id in offline:
         raise NoteUnreadable(f"{place.name} is offline", hint=f"Bring {place.root} back, then try again.")
     opened = readable_note(
@@ -76,10 +76,12 @@ def read_passage(address: str, index: Index, places: Mapping[str, Place], caller
     return _cut_out(content.decode("utf-8", "replace"), note, part, place=place, private=opened.private)
 
 
-def _resolve(address: str, index: Index, places: Mapping[str, Place]) -> tuple[Located, str]:
-    """The note that an address means, and the part of it ("" for all)."""
+def _resolve(address: str, index: Index, places: Mapping[str, Place], visible: VisibleSet) -> tuple[Located, str]:
+    """The note that an address means, and the part of it ("" for all). What is not served is never named."""
     for path, part in _readings(address):
-        found = _located(path, index, places)
+        fits = _located(path, index, places)
+        served = [n for n in fits if visible.withheld(n.source_id, n.path, private=n.private) is None]
+        found = served or fits[:1]
         if len(found) > 1:
             listed = "; ".join(str(places[note.source_id].root / note.disk_path) for note in found[:10])
             raise NoteAmbiguous(f"{path} could be {len(found)} notes", hint=f"Give one whole path: {listed}")
@@ -106,7 +108,11 @@ def _readings(address: str) -> list[tuple[str, str]]:
 def _located(path: str, index: Index, places: Mapping[str, Place]) -> list[Located]:
     if os.path.isabs(path):
         place, relative = _below_a_root(path, places)
-        return [n for n in index.locate(relative) if n.source_id == place.source_id and n.path.startswith(relative)]
+        return [
+            n
+            for n in index.locate(relative)
+            if n.source_id == place.source_id and n.path in (relative, f"{relative}.md")
+        ]
     if leads_out(path):
         raise OutsideRoot(f"{path!r} leads out of every source")
     for place in places.values():

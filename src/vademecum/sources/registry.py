@@ -148,6 +148,7 @@ class Registry:
         def change(sources: list[Source]) -> tuple[Source, bool]:
             for i, old in enumerate(sources):
                 if old.root == root and old.kind == kind:
+                    _refuse_nested(root, kind, [s for s in sources if s is not old])
                     sources[i] = replace(
                         old,
                         enabled=True,
@@ -175,8 +176,7 @@ class Registry:
     def _checked(self, kind: str, path: str, exclude: Sequence[str] | None) -> tuple[Path, tuple[str, ...] | None]:
         if kind not in CONNECTORS:
             raise UsageError(f'no kind of source is called "{kind}"', hint=f"Known kinds: {', '.join(CONNECTORS)}.")
-        globs = None if exclude is None else (*DEFAULT_GLOBS, *check_globs(exclude))
-        return check_root(path, self._settings), globs
+        return check_root(path, self._settings), _all_globs(exclude)
 
     def edit(
         self,
@@ -187,7 +187,7 @@ class Registry:
         exclude: Sequence[str] | None = None,
     ) -> Source:
         """Change a source's name, whether it is enabled, or its globs (which replace all of the user's)."""
-        globs = None if exclude is None else (*DEFAULT_GLOBS, *check_globs(exclude))
+        globs = _all_globs(exclude)
         clean = None if name is None else clean_name(name)
 
         def change(sources: list[Source]) -> Source:
@@ -223,26 +223,31 @@ class Registry:
 
     def _change(self, change: Callable[[list[Source]], T]) -> T:
         with self.locked():
-            entries = self._entries()
+            content = self._content()
+            entries: list[dict[str, Any]] = content["sources"]
             foreign = [entry for entry in entries if entry["kind"] not in CONNECTORS]
             sources = [_source(entry) for entry in entries if entry["kind"] in CONNECTORS]
             outcome = change(sources)
-            content = {"version": _VERSION, "sources": [*(s.as_json() for s in sources), *foreign]}
+            content["sources"] = [*(s.as_json() for s in sources), *foreign]
             replace_file(self._path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
             return outcome
 
     def _entries(self) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = self._content()["sources"]
+        return entries
+
+    def _content(self) -> dict[str, Any]:
+        """The whole file, checked. What this version does not know in it survives every change."""
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
+            content: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            return []
+            return {"version": _VERSION, "sources": []}
         except (OSError, ValueError, RecursionError) as exc:
             raise SourcesFileCorrupt(f"{self._path} cannot be read: {exc}") from exc
         problem = _problem(content)
         if problem:
             raise SourcesFileCorrupt(f"{self._path} {problem}")
-        entries: list[dict[str, Any]] = content["sources"]
-        return entries
+        return content
 
 
 def choose(sources: Sequence[Source], wanted: str) -> Source:
@@ -282,6 +287,10 @@ def _new(kind: str, root: Path, *, typed: str, name: str, globs: tuple[str, ...]
         updated_at=at,
         generation=os.urandom(16).hex(),
     )
+
+
+def _all_globs(exclude: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if exclude is None else tuple(dict.fromkeys((*DEFAULT_GLOBS, *check_globs(exclude))))
 
 
 def _is_prefix(text: str, full_id: str) -> bool:
@@ -366,12 +375,13 @@ def _problem(content: object) -> str | None:
     if content.get("version") != _VERSION:
         return f"has version {content.get('version')!r}, and this vade reads {_VERSION}"
     for entry in content["sources"]:
-        if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
-            return "holds an entry without a kind"
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("id", "kind")):
+            return "holds an entry without an id or a kind"
         texts = [entry.get(key) for key in ("id", "name", "root")]
         if entry["kind"] in CONNECTORS and not (
             all(isinstance(t, str) and t for t in texts)
             and os.path.isabs(entry["root"])
+            and "\x00" not in entry["root"]
             and isinstance(entry.get("enabled"), bool)
             and isinstance(entry.get("exclude", []), list)
             and all(isinstance(glob, str) for glob in entry.get("exclude", []))

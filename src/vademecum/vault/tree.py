@@ -260,8 +260,9 @@ def stamp_of(status: os.stat_result) -> FileStamp:
 
 
 def _files_below(folder: str) -> Iterator[str]:
-    for _, _, files in os.walk(folder):
+    for below, folders, files in os.walk(folder):
         yield from files
+        yield from (name for name in folders if os.path.islink(os.path.join(below, name)))
 
 
 def _printable(key: str) -> str:
