@@ -1,6 +1,5 @@
 """The index file: what is put is found, what is taken out is gone, and a damaged file is never an empty one."""
 
-import json
 import dataclasses
 import os
 import shutil
@@ -19,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from process import NOBODY, clean_environment, run_python
 from vademecum.access import ANONYMOUS, OWNER, WHOLE, Caller, visible_notes
-from vademecum.errors import IndexCorrupt, IndexUnavailable, SourceRemoved, StateReadOnly, VadeError
+from vademecum.errors import IndexCorrupt, SourceRemoved, VadeError
 from vademecum.index import BATCH, Filters, Index, IndexedNote, WordsQuery, inode_of, quarantine
 from vademecum.vault import FileStamp
 from workbench import content, counts, files_with, indexed, settings_at

@@ -134,7 +134,7 @@ def matches(segments: tuple[str, ...], path: tuple[str, ...]) -> bool:
         return not path
     head, rest = segments[0], segments[1:]
     if head == "**":
-        return matches(rest, path) or bool(path) and matches(segments, path[1:])
+        return matches(rest, path) or (bool(path) and matches(segments, path[1:]))
     return bool(path) and one_segment(head, path[0]) and matches(rest, path[1:])
 
 
@@ -148,7 +148,7 @@ def letters(pattern: str, text: str) -> bool:
     if not pattern:
         return not text
     if pattern[0] == "*":
-        return letters(pattern[1:], text) or bool(text) and letters(pattern, text[1:])
+        return letters(pattern[1:], text) or (bool(text) and letters(pattern, text[1:]))
     return bool(text) and pattern[0] == text[0] and letters(pattern[1:], text[1:])
 
 
@@ -271,9 +271,7 @@ def test_a_prefix_of_the_vault_ends_at_a_folder(write_tree: WriteTree) -> None:
 
 
 def test_notes_are_md_and_markdown_in_any_case(write_tree: WriteTree) -> None:
-    root = write_tree(
-        {name: "x" for name in ("a.md", "b.MD", "c.Md", "d.markdown", "e.txt", "f.md.bak", "md", "g.canvas")}
-    )
+    root = write_tree(dict.fromkeys(("a.md", "b.MD", "c.Md", "d.markdown", "e.txt", "f.md.bak", "md", "g.canvas"), "x"))
     scan = walk(root, Ignores())
     assert list(scan.files) == ["a.md", "b.MD", "c.Md", "d.markdown"]
     assert scan.reasons == {"not_read": 4}
@@ -364,7 +362,7 @@ def test_odd_but_honest_names_are_notes(write_tree: WriteTree) -> None:
         "a..b.md",
         "%2e%2e.md",
     ]
-    root = write_tree({name: "x" for name in names})
+    root = write_tree(dict.fromkeys(names, "x"))
     assert set(walk(root, Ignores()).files) == set(names)
 
 

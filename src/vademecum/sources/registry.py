@@ -251,25 +251,37 @@ class Registry:
 
 
 def choose(sources: Sequence[Source], wanted: str) -> Source:
-    """The source that an id, a unique id prefix or a unique name means."""
+    """The source that an id, a unique id prefix or a unique name means. Raises SourceNotFound or SourceAmbiguous."""
     text = wanted.strip()
     if not text:
         raise SourceNotFound("a source's id or name is required")
     for fits in (
         [s for s in sources if s.id == text],
         [s for s in sources if s.name == text] or [s for s in sources if s.name.casefold() == text.casefold()],
-        [s for s in sources if _is_prefix(text, s.id)],
+        [s for s in sources if s.id.startswith(text) or s.id.partition(":")[2].startswith(text)],
     ):
-        if len(fits) == 1:
+        if len(fits) == 1 and _says_enough(text, fits[0]):
             return fits[0]
         if fits:
             listed = ", ".join(f"{s.id} ({s.name})" for s in fits)
-            raise SourceAmbiguous(f'"{text}" fits {len(fits)} sources: {listed}')
+            raise SourceAmbiguous(f'"{text}" is too short or fits several sources: {listed}')
     import difflib
 
     near = difflib.get_close_matches(text, [s.name for s in sources] + [s.id for s in sources], n=1)
     hint = f"Did you mean {near[0]}? `vade sources list` shows all." if near else None
     raise SourceNotFound(f'no source called "{text}"', hint=hint)
+
+
+def _says_enough(text: str, source: Source) -> bool:
+    """Whether a word means this source and not merely fits it: a kind alone names none, however few there are."""
+    if text.casefold() in (source.id, source.name.casefold()):
+        return True
+    kind = source.id.partition(":")[0]
+    return len(text) > len(kind) + 1 if source.id.startswith(text) else len(text) >= _LEAST_DIGITS
+
+
+def _all_globs(exclude: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if exclude is None else tuple(dict.fromkeys((*DEFAULT_GLOBS, *check_globs(exclude))))
 
 
 def _new(kind: str, root: Path, *, typed: str, name: str, globs: tuple[str, ...] | None) -> Source:
@@ -287,18 +299,6 @@ def _new(kind: str, root: Path, *, typed: str, name: str, globs: tuple[str, ...]
         updated_at=at,
         generation=os.urandom(16).hex(),
     )
-
-
-def _all_globs(exclude: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if exclude is None else tuple(dict.fromkeys((*DEFAULT_GLOBS, *check_globs(exclude))))
-
-
-def _is_prefix(text: str, full_id: str) -> bool:
-    """Whether this is the beginning of an id. A kind alone names no source, however few there are."""
-    kind, _, digits = full_id.partition(":")
-    if len(text) >= _LEAST_DIGITS and digits.startswith(text):
-        return True
-    return full_id.startswith(text) and len(text) > len(kind) + 1
 
 
 def source_id(kind: str, root: Path) -> str:
