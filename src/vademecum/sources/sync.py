@@ -182,13 +182,20 @@ class _Sync:
         """Read what may have changed, and put it into the index batch by batch."""
         done = 0
         for start in range(0, len(pending), BATCH):
-            notes, restamped = [], []
+            notes: list[IndexedNote] = []
+            restamped: list[tuple[int, FileStamp, bool]] = []
             for path in pending[start : start + BATCH]:
-                outcome = self._read(path, scan, stored.get(path))
-                if isinstance(outcome, IndexedNote):
+                old = stored.get(path)
+                outcome = self._read(path, scan, old)
+                if isinstance(outcome, str):
+                    self._leave_out(path, outcome, old)
+                elif isinstance(outcome, IndexedNote):
                     notes.append(outcome)
-                elif outcome is not None:
+                    self.report.added += old is None
+                    self.report.updated += old is not None
+                else:
                     restamped.append(outcome)
+                    self.report.unchanged += 1
                 done += 1
                 if self.progress is not None:
                     self.progress(done, len(pending), path)
@@ -197,71 +204,41 @@ class _Sync:
             if restamped:
                 self.index.restamp(restamped)
 
-    def _read(self, path: str, scan: Scan, old: StoredNote | None) -> IndexedNote | tuple[int, FileStamp, bool] | None:
-        """A note to put, a new stamp to keep, or nothing when the file has to be skipped."""
+    def _read(self, path: str, scan: Scan, old: StoredNote | None) -> IndexedNote | tuple[int, FileStamp, bool] | str:
+        """A note to put, or the new stamp of one that is as it was, or the reason why the file is left out."""
         limit = self.settings.max_file_bytes
+        disk_path = scan.disk_path(path)
         try:
-            too_large = scan.files[path].size > limit
-            content, stamp = (b"", scan.files[path]) if too_large else self._content(scan.disk_path(path), limit)
+            if scan.files[path].size > limit:
+                return "too_large"
+            content, stamp = self.source.connector.read(self.source.root, disk_path, max_bytes=limit)
         except NoteNotFound:
-            if old is not None:
-                self._emptied.append(old.document)
-            return None
+            return "vanished"
         except NoteUnreadable:
-            self._unreadable(path, old)
-            return None
-        file = _File(path, scan.disk_path(path), content, stamp)
-        if too_large or len(content) > limit:
-            self._skip(path, "too_large", old)
-        elif old is not None and old.fingerprint == file.fingerprint:
-            self.report.unchanged += 1
+            return "unreadable"
+        if len(content) > limit:
+            return "too_large"
+        file = _File(path, disk_path, content, stamp)
+        if old is not None and old.fingerprint == file.fingerprint:
             return old.document, stamp, file.settled
-        elif is_binary(content):
-            self._skip(path, "binary", old)
-        elif not (text := content.decode("utf-8", "replace")).strip(_BLANK):
-            self._skip(path, "empty", old)
-        else:
-            return self._parse(file, text, old)
-        return None
+        if is_binary(content):
+            return "binary"
+        text = content.decode("utf-8", "replace")
+        return _parsed(file, text) if text.strip(_BLANK) else "empty"
 
-    def _content(self, disk_path: str, limit: int) -> tuple[bytes, FileStamp]:
-        return self.source.connector.read(self.source.root, disk_path, max_bytes=limit)
-
-    def _parse(self, file: _File, text: str, old: StoredNote | None) -> IndexedNote:
-        from vademecum.markdown import cut, parse
-
-        name = file.path.rpartition("/")[2]
-        note = parse(text, stem=name.rpartition(".")[0] or name)
-        if old is None:
-            self.report.added += 1
-        else:
-            self.report.updated += 1
-        return IndexedNote(
-            path=file.path,
-            disk_path=file.disk_path,
-            stamp=file.stamp,
-            settled=file.settled,
-            fingerprint=file.fingerprint,
-            date=note.date or _day(file.stamp.mtime_ns),
-            note=note,
-            chunks=cut(note),
-        )
-
-    def _unreadable(self, path: str, old: StoredNote | None) -> None:
-        """Unreadable is not gone: what was indexed of the file stays, and then it counts as a document."""
-        if old is None:
-            self._skip(path, "unreadable", None)
-        else:
-            self.report.unchanged += 1
-            self.skipped.append((path, "unreadable"))
-            self.report.diagnostics.append(f"{path} cannot be read; what was indexed of it stays")
-
-    def _skip(self, path: str, reason: str, old: StoredNote | None) -> None:
-        """Leave a file out, and take out what was indexed of it before."""
-        self.report.skipped[reason] += 1
+    def _leave_out(self, path: str, reason: str, old: StoredNote | None) -> None:
+        """Account for a file that is not indexed, and take out what was indexed of it before."""
+        if reason == "vanished":
+            self._emptied += [] if old is None else [old.document]
+            return
         self.skipped.append((path, reason))
-        if old is not None:
-            self._emptied.append(old.document)
+        if reason == "unreadable" and old is not None:
+            # Unreadable is not gone: what was indexed stays, and counts as a document.
+            self.report.unchanged += 1
+            self.report.diagnostics.append(f"{path} cannot be read; what was indexed of it stays")
+            return
+        self.report.skipped[reason] += 1
+        self._emptied += [] if old is None else [old.document]
 
     def _drop_missing(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote]) -> None:
         """Drop what is gone, unless its absence proves nothing."""
@@ -324,6 +301,23 @@ class _File(NamedTuple):
     def settled(self) -> bool:
         """Whether the stamp may be believed: it did not change under the reading, and is no longer young."""
         return self.stamp.inode != -1 and time.time_ns() - self.stamp.newest_ns > _SETTLING_NS
+
+
+def _parsed(file: _File, text: str) -> IndexedNote:
+    from vademecum.markdown import cut, parse
+
+    name = file.path.rpartition("/")[2]
+    note = parse(text, stem=name.rpartition(".")[0] or name)
+    return IndexedNote(
+        path=file.path,
+        disk_path=file.disk_path,
+        stamp=file.stamp,
+        settled=file.settled,
+        fingerprint=file.fingerprint,
+        date=note.date or _day(file.stamp.mtime_ns),
+        note=note,
+        chunks=cut(note),
+    )
 
 
 def _day(mtime_ns: int) -> str:
