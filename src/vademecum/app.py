@@ -129,7 +129,7 @@ class Vademecum:
             ended = "and nothing of it is left"
         else:
             ended = "and the index file is clean"
-        self._notify(f"A removal that was interrupted has been finished, {ended}.")
+        self._notify(f"A removal or cleaning that was interrupted has been finished, {ended}.")
 
     def describe(self, source: Source) -> dict[str, Any]:
         """A source's entry, and what the index knows of it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
@@ -19,9 +19,6 @@ from vademecum.vault import FileStamp
 
 if TYPE_CHECKING:  # a command that only asks need not load the parser
     from vademecum.markdown import Chunk, Note
-
-# Securely taking out more notes than this one by one takes longer than doing it in bulk.
-_BULK: Final = 200
 
 
 class IndexedNote(NamedTuple):
@@ -70,9 +67,6 @@ def put(db: apsw.Connection, source: int, notes: Sequence[IndexedNote]) -> None:
 
 def drop(db: apsw.Connection, documents: Sequence[int], *, at: str) -> None:
     """Take notes out, all but a row with path and hash. Runs inside the caller's transaction."""
-    bulk = len(documents) > _BULK
-    if bulk:
-        purge.secure_delete(db, on=False)
     for document in documents:
         _unindex(db, document, kept=frozenset())
         db.execute(
@@ -80,9 +74,6 @@ def drop(db: apsw.Connection, documents: Sequence[int], *, at: str) -> None:
             " where id = ?",
             (at, document),
         )
-    if bulk:
-        purge.optimise(db)
-        purge.secure_delete(db, on=True)
 
 
 def _put_document(db: apsw.Connection, source: int, note: IndexedNote) -> tuple[int, Sequence[Chunk]]:

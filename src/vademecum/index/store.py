@@ -207,6 +207,12 @@ class Index:
                 documents.drop(db, gone, at=at)
 
     @_translated
+    def begin_bulk(self) -> None:
+        """Make taking many notes out cheap until the next `scrub`, which has to follow."""
+        with self._write() as db:
+            purging.begin_bulk(db)
+
+    @_translated
     def finish_scan(
         self,
         source: int,
@@ -279,7 +285,7 @@ class Index:
 
     @_translated
     def scrub_pending(self) -> bool:
-        """Whether a removal has not been scrubbed yet."""
+        """Whether deleted text may still lie in the file."""
         return file.one(self._connection, "select 1 from meta where name = 'scrub'") is not None
 
     @_translated

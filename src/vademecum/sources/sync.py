@@ -25,6 +25,8 @@ from vademecum.vault import FileStamp, Scan, is_binary
 _SETTLING_NS: Final = 2_000_000_000
 # A root that suddenly holds nothing is held for one scan when at least so many notes are indexed.
 _PLAUSIBLE_LOSS: Final = 20
+# Wiping the old words of so many changed notes one by one takes longer than cleaning the whole file once.
+_BULK: Final = 200
 _LOCK_WAIT_S: Final = 600.0
 _BLANK: Final = "\ufeff \t\r\n\f\v\xa0"
 _EARLIEST: Final = "0001-01-01"
@@ -166,8 +168,13 @@ class _Sync:
         self.report.unchanged = len(scan.files) - len(pending)
         missing = stamps.keys() - scan.files.keys()
         stored = self.index.stored_notes(row.row, [*pending, *missing]) if pending or missing else {}
+        bulk = len(stored) > _BULK
+        if bulk:
+            self.index.begin_bulk()
         self._index(row, scan, pending, stored=stored)
         self._drop_missing(row, scan, stored)
+        if bulk:
+            self.index.scrub()
         self._finish(row, scan, filters)
         return self.report
 

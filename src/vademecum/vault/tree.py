@@ -192,10 +192,6 @@ def walk(root: Path, ignores: Ignores, *, max_files: int = 200_000) -> Scan:
     Raises SourceRootMissing when the root is not there or cannot be listed.
     """
     scan = Scan()
-    try:
-        os.listdir(root)
-    except OSError as exc:
-        raise SourceRootMissing(f"{root} cannot be listed: {exc.strerror}") from exc
     folders = [""]
     while folders and not scan.truncated:
         folders += reversed(_scan_folder(root, folders.pop(), ignores, scan))
@@ -208,7 +204,9 @@ def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[
     try:
         with os.scandir(os.path.join(root, prefix)) as found:
             entries = sorted(found, key=attrgetter("name"))
-    except OSError:
+    except OSError as exc:
+        if not prefix:
+            raise SourceRootMissing(f"{root} cannot be listed: {exc.strerror}") from exc
         scan.unlisted.append(note_key(prefix.rstrip("/")))
         return []
     below = []
