@@ -91,7 +91,7 @@ class Vademecum:
             self._notify(f"Another process is syncing {source.name}; waiting for it.")
 
         def act() -> SyncReport:
-            self.finish_removals()
+            self._finish_removals()
             return sync_source(
                 source, self.registry, self.index, self.settings, force=force, progress=progress, waiting=waiting
             )
@@ -118,18 +118,7 @@ class Vademecum:
 
     def finish_removals(self) -> None:
         """Do what a killed or hindered removal left undone, and say so."""
-        from vademecum.sources.removal import finish_removals
-
-        proof = finish_removals(self.registry, self.index, self.settings)
-        if proof is None:
-            return
-        if not proof.clean:
-            ended = "but something of it may be left: see `vade doctor`"
-        elif proof.passages:
-            ended = "and nothing of it is left"
-        else:
-            ended = "and the index file is clean"
-        self._notify(f"A removal or cleaning that was interrupted has been finished, {ended}.")
+        self._healing(self._finish_removals)
 
     def describe(self, source: Source) -> dict[str, Any]:
         """A source's entry, and what the index knows of it."""
@@ -199,6 +188,20 @@ class Vademecum:
             for source in self.registry.all():
                 if source.enabled:
                     sync_source(source, self.registry, self.index, self.settings)
+
+    def _finish_removals(self) -> None:
+        from vademecum.sources.removal import finish_removals
+
+        proof = finish_removals(self.registry, self.index, self.settings)
+        if proof is None:
+            return
+        if not proof.clean:
+            ended = "but something of it may be left: see `vade doctor`"
+        elif proof.passages:
+            ended = "and nothing of it is left"
+        else:
+            ended = "and the index file is clean"
+        self._notify(f"A removal or cleaning that was interrupted has been finished, {ended}.")
 
     def _check_state(self) -> list[Check]:
         home = self.settings.home

@@ -68,10 +68,11 @@ def test_c11_an_identifier_in_a_title_or_a_heading_is_found(bench: Workbench, wr
 # ── C12: no query can raise
 
 ODD = [
-    "where did we leave it, exactly?", 'he said "stop', "NEAR(", "NEAR(a b)", "col:x", "title:x", "a AND", "AND", "OR", "NOT",
-    "a NOT", "*", "a*", "*a", "", "   ", "🙂", "-", "--", "x" * 20_000, "\x00a", "\x00", "(", ")", "()", "^a", "a^2", '"', '""',
-    '"""', "\\", "a\\", "a'b", "';drop table document;--", "{a}", "a : b", "+", "a + b", ".", "a.", "日本", "\udcff", "\u202e", "a\nb",
-    "%", "_", "?", ":x", "@x", "$x", "\ue000", "\ue001a\ue000", "a-\ue000", "1e999", "0x", "é", "e\u0301", "ﬁ", "²", "½",
+    "where did we leave it, exactly?", 'he said "stop', "NEAR(", "NEAR(a b)", "col:x", "title:x", "a AND", "AND",
+    "OR", "NOT", "a NOT", "*", "a*", "*a", "", "   ", "🙂", "-", "--", "x" * 20_000, "\x00a", "\x00", "(", ")", "()",
+    "^a", "a^2", '"', '""', '"""', "\\", "a\\", "a'b", "';drop table document;--", "{a}", "a : b", "+", "a + b", ".",
+    "a.", "日本", "\udcff", "\u202e", "a\nb", "%", "_", "?", ":x", "@x", "$x", "\ue000", "\ue001a\ue000", "a-\ue000",
+    "1e999", "0x", "é", "e\u0301", "ﬁ", "²", "½",
 ]  # fmt: skip
 
 
@@ -363,6 +364,23 @@ def test_the_order_does_not_depend_on_the_order_of_indexing(write_tree: WriteTre
     assert answers[0] == answers[1]
 
 
+def test_more_equals_than_candidates_are_ordered_by_their_place_not_by_when_they_came(
+    write_tree: WriteTree, tmp_path: Path
+) -> None:
+    tree = {f"{i:03}.md": "wombat alike" for i in range(300)}
+    answers = []
+    for name, order in (("one", 1), ("two", -1)):
+        bench = Workbench(tmp_path / name / "state")
+        root = tmp_path / name / "v"
+        names = list(tree)[::order]
+        source = bench.add(write_tree({n: tree[n] for n in names[:150]}, root))
+        write_tree(tree, root)
+        bench.sync(source)
+        answers.append(bench.found("wombat", limit=10))
+        bench.close()
+    assert answers[0] == answers[1] == list(tree)[:10]
+
+
 def test_the_same_question_gets_the_same_answer(standing: Workbench) -> None:
     first = standing.recall("flush the cache in 4.7.13", explain=True).as_json()["hits"]
     for _ in range(3):
@@ -456,7 +474,8 @@ def test_what_was_skipped_adds_up_to_the_files_on_disk(vade_home: Path, write_tr
     bench = Workbench(vade_home, sources_max_file_bytes=500)
     root = write_tree(
         {
-            "a.md": "wombat", "b/c.md": "wombat", "empty.md": "", "bin.md": b"\x00", "big.md": "x" * 501, "p.png": b"\x89",
+            "a.md": "wombat", "b/c.md": "wombat", "empty.md": "", "bin.md": b"\x00",
+            "big.md": "x" * 501, "p.png": b"\x89",
             ".hidden/x.md": "y", ".obsidian/app.json": '{"userIgnoreFilters": ["T/"]}', "T/t.md": "z", "ex/1.md": "q",
             "B.canvas": "{}", "noext": "",
         }
@@ -574,6 +593,17 @@ def test_a_source_that_is_away_still_answers_and_says_so(
         "There": "healthy",
     }
     assert "Away is offline" in answer.receipt.line()
+
+
+def test_a_root_that_is_suddenly_empty_is_away_too(bench: Workbench, write_tree: WriteTree) -> None:
+    """An unmounted drive leaves its mount point behind: an empty folder."""
+    root = write_tree({"a.md": "wombat"})
+    bench.add(root)
+    root.rename(root.with_name("off"))
+    root.mkdir()
+    answer = bench.recall("wombat")
+    assert [(hit.path, hit.stale) for hit in answer.hits] == [("a.md", True)]
+    assert len(answer.receipt.as_json()["offline"]) == 1
 
 
 def test_a_source_that_is_away_keeps_its_last_policy(bench: Workbench, write_tree: WriteTree) -> None:

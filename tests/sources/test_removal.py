@@ -248,15 +248,7 @@ sys.stdin.read()
 """
 
 
-LAST_SOURCE = pytest.mark.xfail(
-    strict=True,
-    reason="app.Vademecum finishes removals only inside the sync of a source: when the removed one was the last,"
-    " `vade sources sync` says that none is connected and leaves rows and bytes where they are, though `remove` told the"
-    " person to run it (issue 2.8; spec sources.md 6.1)",
-)
-
-
-@pytest.mark.parametrize("other", [True, pytest.param(False, marks=LAST_SOURCE)])
+@pytest.mark.parametrize("other", [True, False])
 def test_a_reader_that_keeps_old_pages_alive_is_named_and_a_later_sync_finishes(
     vade: Vade, vade_home: Path, bench: Workbench, write_tree: WriteTree, tmp_path: Path, other: bool
 ) -> None:
@@ -325,8 +317,8 @@ STEPS = {
     [
         ("after the entry", True),
         ("after the rows", True),
-        pytest.param("after the entry", False, marks=LAST_SOURCE),
-        pytest.param("after the rows", False),
+        ("after the entry", False),
+        ("after the rows", False),
     ],
 )
 def test_a_removal_killed_half_way_is_finished_by_the_next_sync(
@@ -484,17 +476,12 @@ def test_a_copy_of_a_path_turns_the_proof_red(bench: Workbench, write_tree: Writ
     assert not bench.app.remove(source.id).proof.clean
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="index.purge._passages draws on chunk bodies and paths alone, so a copy of a title, an alias, a property or a"
-    " heading is never looked for (decision 16: the verifier checks every text column)",
-)
 @pytest.mark.parametrize(
     ("part", "passage"),
     [
         ("title", "Severance terms of the whole department"),
         ("alias", "Operation Nightingale in the spring"),
-        ("property", "salary of the director is confidential"),
+        ("property", "remark: salary of the director is confidential"),
         ("heading", "Reasons for the quiet dismissal"),
     ],
 )
@@ -504,7 +491,7 @@ def test_a_copy_of_any_text_column_turns_the_proof_red(
     note = {
         "title": f"---\ntitle: {passage}\n---\nbody",
         "alias": f"---\naliases: ['{passage}']\n---\nbody",
-        "property": f"---\nremark: {passage}\n---\nbody",
+        "property": f"---\n{passage}\n---\nbody",
         "heading": f"# {passage}\n\nbody",
     }[part]
     source = bench.add(write_tree({"n.md": note}))

@@ -71,11 +71,6 @@ def test_an_edited_note_answers_with_its_new_text_alone(bench: Workbench, write_
     assert bench.app.index.integrity(thorough=True) == []
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="index.store.put: the new chunks of the note indexed last are given the ids of its old ones and never"
-    " reach chunk_fts, so only the whole note is found (issue 2.4, DESIGN 5a)",
-)
 def test_the_note_indexed_last_keeps_its_chunks_findable_when_it_is_edited(
     bench: Workbench, write_tree: WriteTree
 ) -> None:
@@ -159,11 +154,6 @@ def test_a_renamed_note_leaves_its_old_name(bench: Workbench, write_tree: WriteT
     assert bench.found("wombat") == ["b.md"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="sources.sync only restamps a note of equal content and keeps its old disk_path: after a rename between"
-    " NFD and NFC the file is sought under a name that is gone, and every hit and read fails (C03: heal on next scan)",
-)
 def test_c03_a_name_that_comes_back_in_the_other_unicode_form_is_the_same_note(
     bench: Workbench, write_tree: WriteTree
 ) -> None:
@@ -305,17 +295,7 @@ def test_c08_code_is_no_tag_and_no_heading_and_a_dotted_title_is_whole(bench: Wo
     assert bench.app.read("plan v3.1 draft", OWNER).path == "Releases/plan v3.1 draft.md"
 
 
-FAR_FUTURE = pytest.param(
-    253_402_300_800,
-    marks=pytest.mark.xfail(
-        strict=True,
-        reason="index.store.put hands SQLite a time in nanoseconds that needs more than 64 bits: OverflowError, and one"
-        " file ends the whole scan (spec sources.md 3.2: clamp; one bad file never fails the scan)",
-    ),
-)
-
-
-@pytest.mark.parametrize("seconds", [-5_000_000_000, -1, 0, 315_532_799, FAR_FUTURE, 9_000_000_000])
+@pytest.mark.parametrize("seconds", [-5_000_000_000, -1, 0, 315_532_799, 253_402_300_800, 9_000_000_000])
 def test_a_time_of_modification_that_no_calendar_expects_does_no_harm(
     bench: Workbench, write_tree: WriteTree, seconds: int
 ) -> None:

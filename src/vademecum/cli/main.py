@@ -154,10 +154,12 @@ def run(argv: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         output.note("Interrupted. What was finished stays; run it again to go on.")
         return output.INTERRUPTED
-    except BrokenPipeError:
+    except (output.ReaderGone, BrokenPipeError):
         # Whoever read our output has seen enough. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return output.DONE
+    except SystemExit as exc:  # how completion ends
+        return int(exc.code or 0)
     except Exception as exc:  # noqa: BLE001 - the last stop: a person gets a sentence, the log the place
         return _unexpected(exc, as_json=wants_json)
 

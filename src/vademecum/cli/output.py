@@ -18,6 +18,11 @@ from vademecum import errors
 if TYPE_CHECKING:
     from vademecum.sources.sync import Progress
 
+
+class ReaderGone(Exception):
+    """Nobody reads our output any more. Not an OSError, since click makes a failure of those."""
+
+
 DONE, REFUSED, USAGE, NOT_FOUND, UNAVAILABLE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 EXIT_STATUS: Final[Mapping[type[errors.VadeError], int]] = {
@@ -73,7 +78,14 @@ def one_line(text: str) -> str:
 
 def say(text: str = "") -> None:
     """Print a line of the result."""
-    sys.stdout.write(clean(text) + "\n")
+    _write(clean(text) + "\n")
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError as exc:
+        raise ReaderGone from exc
 
 
 def note(text: str) -> None:
@@ -86,7 +98,7 @@ def print_json(value: Mapping[str, Any]) -> None:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     if not text.isprintable():
         text = "".join(c if c == "\n" or _harmless(c) else f"\\u{ord(c):04x}" for c in text)
-    sys.stdout.write(text + "\n")
+    _write(text + "\n")
 
 
 def print_error(exc: errors.VadeError, *, as_json: bool) -> int:

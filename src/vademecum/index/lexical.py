@@ -17,6 +17,8 @@ from vademecum.index.schema import is_identifier, lexical_form, unsplit
 
 CANDIDATES: Final = 100
 """Rows that each of the two tables contributes."""
+# Fetched beyond them, to see whether the last one that counts has equals, and for a few that are not admitted.
+_SPARE: Final = 20
 
 # Columns: title, headings, body; and title, aliases, tags, headings, body.
 _CHUNK_WEIGHTS: Final = "2, 1.5, 1"
@@ -132,17 +134,24 @@ def words_lane(
 def _ranked(
     connection: apsw.Connection, sql: str, expression: str, *, admit: Callable[[tuple[Any, ...]], bool]
 ) -> list[tuple[Any, ...]]:
-    rows = connection.execute(sql, (expression, CANDIDATES)).fetchall()
+    """The best admitted rows, whatever order equal ones were indexed in."""
+    rows = connection.execute(sql, (expression, CANDIDATES + _SPARE)).fetchall()
     admitted = [row for row in rows if admit(row)]
-    if len(admitted) < len(rows) == CANDIDATES:
-        # Some were turned away and more may wait behind the limit. -1 is no limit.
+    if len(rows) == CANDIDATES + _SPARE and not _is_cut_clean(admitted):
+        # Some were turned away, or are as good as the last, and more may wait behind the limit. -1 is no limit.
         admitted = []
         for row in connection.execute(sql, (expression, -1)):
+            if len(admitted) > CANDIDATES and _is_cut_clean(admitted):
+                break
             if admit(row):
                 admitted.append(row)
-                if len(admitted) == CANDIDATES:
-                    break
-    return admitted
+    admitted.sort(key=lambda row: (row[1], row[3], row[4], row[8]))
+    return admitted[:CANDIDATES]
+
+
+def _is_cut_clean(rows: list[tuple[Any, ...]]) -> bool:
+    """Whether the rows, best first, reach beyond the last that counts, and beyond all that are as good as that one."""
+    return len(rows) > CANDIDATES and rows[-1][1] > rows[CANDIDATES - 1][1]
 
 
 def matched_terms(connection: apsw.Connection, query: WordsQuery, *, chunk: int | None, document: int) -> list[str]:

@@ -41,6 +41,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Restamp(NamedTuple):
+    """A note that is as it was indexed, but for its stamp and perhaps the spelling of its path on disk."""
+
+    document: int
+    disk_path: str
+    stamp: FileStamp
+    settled: bool
+
+
 class StoredNote(NamedTuple):
     """What a scan needs to know of a note it indexed before."""
 
@@ -191,12 +200,13 @@ class Index:
             documents.put(db, source, notes)
 
     @_translated
-    def restamp(self, stamps: Iterable[tuple[int, FileStamp, bool]]) -> None:
-        """Note that files were met with a new stamp but their old content: (document, stamp, settled)."""
+    def restamp(self, notes: Iterable[Restamp]) -> None:
+        """Note that files were met with a new stamp, and perhaps another spelling, but with their old content."""
         with self._write() as db:
             db.executemany(
-                "update document set size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ? where id = ?",
-                ((*stamp, settled, document) for document, stamp, settled in stamps),
+                "update document set size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ?, disk_path = ?"
+                " where id = ?",
+                ((*note.stamp, note.settled, note.disk_path, note.document) for note in notes),
             )
 
     @_translated

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from vademecum.access import policy_of
 from vademecum.config import Settings, file_lock
 from vademecum.errors import NoteNotFound, NoteUnreadable, SourceRemoved, SourceRootMissing
-from vademecum.index import BATCH, Index, IndexedNote, SourceRow, SourceState, StoredNote
+from vademecum.index import BATCH, Index, IndexedNote, Restamp, SourceRow, SourceState, StoredNote
 from vademecum.sources.registry import Registry, Source, now
 from vademecum.vault import FileStamp, Scan, is_binary
 
@@ -190,7 +190,7 @@ class _Sync:
         done = 0
         for start in range(0, len(pending), BATCH):
             notes: list[IndexedNote] = []
-            restamped: list[tuple[int, FileStamp, bool]] = []
+            restamped: list[Restamp] = []
             for path in pending[start : start + BATCH]:
                 old = stored.get(path)
                 outcome = self._read(path, scan, old)
@@ -211,7 +211,7 @@ class _Sync:
             if restamped:
                 self.index.restamp(restamped)
 
-    def _read(self, path: str, scan: Scan, old: StoredNote | None) -> IndexedNote | tuple[int, FileStamp, bool] | str:
+    def _read(self, path: str, scan: Scan, old: StoredNote | None) -> IndexedNote | Restamp | str:
         """A note to put, or the new stamp of one that is as it was, or the reason why the file is left out."""
         limit = self.settings.max_file_bytes
         disk_path = scan.disk_path(path)
@@ -227,7 +227,7 @@ class _Sync:
             return "too_large"
         file = _File(path, disk_path, content, stamp)
         if old is not None and old.fingerprint == file.fingerprint:
-            return old.document, stamp, file.settled
+            return Restamp(old.document, disk_path, stamp, file.settled)
         if is_binary(content):
             return "binary"
         text = content.decode("utf-8", "replace")

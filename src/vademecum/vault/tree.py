@@ -27,6 +27,7 @@ _MAX_GLOBS: Final = 200
 _MAX_GLOB_CHARACTERS: Final = 500
 # A path this long is nobody's note; it keeps a hostile tree from exhausting the stack or the index.
 _MAX_PATH_CHARACTERS: Final = 4096
+_MOST: Final = (1 << 63) - 1
 _DRIVE: Final = re.compile(r"[A-Za-z]:/").match
 _PLAIN: Final = re.compile(r"[ -\[\]-~]{1,4096}").fullmatch
 
@@ -253,8 +254,10 @@ def _note_problem(entry: os.DirEntry[str], key: str, scan: Scan) -> str | None:
 
 
 def stamp_of(status: os.stat_result) -> FileStamp:
-    """The stamp of a file from its status."""
-    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    """The stamp of a file from its status; a time that no 64 bits hold becomes the last one that they do."""
+    return FileStamp(
+        status.st_size, min(status.st_mtime_ns, _MOST), min(status.st_ctime_ns, _MOST), status.st_ino & _MOST
+    )
 
 
 def _files_below(folder: str) -> Iterator[str]:
