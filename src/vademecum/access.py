@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from vademecum.config import nameless_folders
-from vademecum.errors import NoteUnreadable, NoteWithheld
+from vademecum.errors import NoteWithheld
 from vademecum.vault import FileStamp, contained, load_manifest, stamp_of
 
 Withheld = Literal["private", "never_exposed", "outside_roots", "memory_root"]
@@ -206,14 +206,11 @@ def _served_by(path: str, root: str) -> bool:
 
 
 def _is_private_now(file: Path) -> bool:
-    """Whether a file that the index has not seen in this form is private. Unreadable counts as private."""
+    """Whether a file that the index has not seen in this form is private. Raises NoteUnreadable."""
     from vademecum.markdown import parse
     from vademecum.vault import read_note_bytes
 
-    try:
-        content, _ = read_note_bytes(str(file), max_bytes=_MOST_BYTES)
-    except NoteUnreadable:
-        return True
+    content, _ = read_note_bytes(str(file), max_bytes=_MOST_BYTES)
     return len(content) > _MOST_BYTES or parse(content.decode("utf-8", "replace"), stem=file.stem).private
 
 

@@ -92,6 +92,8 @@ class Vademecum:
 
         def act() -> SyncReport:
             self._finish_removals()
+            if force:
+                self._check_integrity()
             return sync_source(
                 source, self.registry, self.index, self.settings, force=force, progress=progress, waiting=waiting
             )
@@ -189,6 +191,11 @@ class Vademecum:
                 if source.enabled:
                     sync_source(source, self.registry, self.index, self.settings)
 
+    def _check_integrity(self) -> None:
+        problems = self.index.integrity(thorough=True)
+        if problems:
+            raise IndexCorrupt(f"the index {self.settings.index_file} is damaged: {problems[0]}")
+
     def _finish_removals(self) -> None:
         from vademecum.sources.removal import finish_removals
 
@@ -249,7 +256,7 @@ class Vademecum:
         return [*checks, *(_check_source(s, known.get(s.id)) for s in sources if s.enabled)]
 
 
-REBUILD = "`vade sources sync --force` reads every note again; if that does not help, delete the index file."
+REBUILD = "`vade sources sync --force` moves it to quarantine and builds a new one from the sources."
 
 
 def _check_source(source: Source, row: SourceRow | None) -> Check:

@@ -6,11 +6,12 @@ ignored: an unknown name or a value of the wrong type is an error, never a defau
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,14 +27,21 @@ class Setting(NamedTuple):
     name: str
     default: int | float | bool | str
     help: str
-    least: float | None = None
+    least: float
+    most: float
 
 
 SETTINGS: Final = (
-    Setting("recall.limit", 10, "Hits in an answer when --limit is not given.", least=1),
-    Setting("sources.max_file_bytes", 4 * 1024 * 1024, "A larger file is skipped as too_large.", least=1),
-    Setting("sources.max_files", 200_000, "A scan that meets more notes than this stops and deletes nothing.", least=1),
-    Setting("index.busy_timeout_s", 15.0, "How long to wait for another process that is writing.", least=0),
+    Setting("recall.limit", 10, "Hits in an answer when --limit is not given.", least=1, most=100),
+    Setting("sources.max_file_bytes", 1 << 22, "A larger file is skipped as too_large.", least=1, most=1 << 24),
+    Setting(
+        "sources.max_files",
+        200_000,
+        "A scan that meets more notes than this stops and deletes nothing.",
+        least=1,
+        most=10_000_000,
+    ),
+    Setting("index.busy_timeout_s", 15.0, "How long to wait for another process that is writing.", least=0, most=3600),
 )
 
 # Any of these in the environment means that an agent, not its owner, typed the command.
@@ -198,8 +206,10 @@ def replace_file(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as exc:
-        temporary.unlink(missing_ok=True)
-        raise StateReadOnly(f"{path} cannot be written: {exc.strerror}") from exc
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        hint = "Free some space, then run it again." if exc.errno == errno.ENOSPC else None
+        raise StateReadOnly(f"{path} cannot be written: {exc.strerror}", hint=hint) from exc
 
 
 def log_crash(exc: BaseException, environment: Mapping[str, str] = os.environ) -> Path:
@@ -252,6 +262,11 @@ def _read_file(path: Path) -> dict[str, int | float | bool | str]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
+    except NotADirectoryError as exc:
+        raise StateError(f"the state folder {path.parent} is a file", hint="Point VADE_HOME at a folder.") from exc
+    except PermissionError as exc:
+        hint = "Check the permissions of the state folder."
+        raise StateError(f"{path} cannot be read: {exc.strerror}", hint=hint) from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
     import tomllib
@@ -276,8 +291,8 @@ def _checked(which: Setting, value: Any) -> int | float | bool | str:
         value = float(value)
     if type(value) is not kind:
         raise ConfigError(f"{which.name} takes {_kind_name(kind)}, not {value!r}")
-    if which.least is not None and not float(value) >= which.least:
-        raise ConfigError(f"{which.name} must be at least {which.least:g}, not {value!r}")
+    if not which.least <= float(value) <= which.most:
+        raise ConfigError(f"{which.name} must lie between {which.least:.0f} and {which.most:.0f}, not {value!r}")
     checked: int | float | bool | str = value
     return checked
 

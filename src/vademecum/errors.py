@@ -6,6 +6,7 @@ tells a person what to do now. Nothing here prints.
 
     VadeError
     ├── UsageError               the call's words do not fit together
+    ├── OutputFailed             standard output does not take what is printed
     ├── ConfigError              a setting or config.toml
     ├── StateError               the state folder and its lock files
     │   ├── StateReadOnly
@@ -51,6 +52,13 @@ class UsageError(VadeError):
     """Options or arguments that do not fit together."""
 
     code = "usage"
+
+
+class OutputFailed(VadeError):
+    """Standard output does not take what is printed."""
+
+    code = "output_failed"
+    default_hint = "Check where the output is sent; a disk may be full."
 
 
 class ConfigError(VadeError):

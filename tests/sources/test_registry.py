@@ -411,7 +411,7 @@ def test_an_entry_of_an_older_version_is_filled_up(registry: Registry, state: Se
             "version": 1,
             "sources": [
                 {
-                    "id": "folder:1",
+                    "id": "folder:00000000000000a1",
                     "kind": "folder",
                     "name": "Old",
                     "root": str(folder("a")),

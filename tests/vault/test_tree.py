@@ -218,7 +218,7 @@ def test_ignore_filters_are_read_from_the_settings_of_the_vault(write_tree: Writ
     root = write_tree({".obsidian/app.json": json.dumps(filters)})
     prefixes, diagnostics = user_ignore_filters(root)
     assert prefixes == ("Templates", "Archive", "deep/down")
-    assert len(diagnostics) == 1
+    assert len(diagnostics) == 2
     assert "/^draft.*/" in diagnostics[0]
 
 

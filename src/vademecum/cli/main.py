@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -15,7 +16,7 @@ import click
 
 from vademecum import __version__, config
 from vademecum.cli import output
-from vademecum.errors import UsageError, VadeError
+from vademecum.errors import OutputFailed, UsageError, VadeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -145,23 +146,35 @@ def run(argv: Sequence[str]) -> int:
     wants_json = "--json" in argv
     try:
         status = vade.main(args=list(argv), prog_name="vade", standalone_mode=False)
-        sys.stdout.flush()
+        output.flush()
         return status if isinstance(status, int) else output.DONE
+    except OutputFailed as exc:
+        _discard_output()
+        return output.print_error(exc, as_json=False)
     except VadeError as exc:
         return output.print_error(exc, as_json=wants_json)
     except click.ClickException as exc:
         return _usage_error(exc, as_json=wants_json)
+    except OSError as exc:
+        if exc.errno != errno.ENOSPC:  # click prints --help itself; our own files have their own errors
+            return _unexpected(exc, as_json=wants_json)
+        _discard_output()
+        return output.print_error(OutputFailed(f"the output cannot be written: {exc.strerror}"), as_json=False)
     except (click.Abort, KeyboardInterrupt):
         output.note("Interrupted. What was finished stays; run it again to go on.")
         return output.INTERRUPTED
-    except (output.ReaderGone, BrokenPipeError):
-        # Whoever read our output has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except output.ReaderGone:  # whoever read our output has seen enough
+        _discard_output()
         return output.DONE
     except SystemExit as exc:  # how completion ends
         return int(exc.code or 0)
     except Exception as exc:  # noqa: BLE001 - the last stop: a person gets a sentence, the log the place
         return _unexpected(exc, as_json=wants_json)
+
+
+def _discard_output() -> None:
+    """Keep Python from complaining once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_error(exc: click.ClickException, *, as_json: bool) -> int:

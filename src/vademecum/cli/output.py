@@ -28,6 +28,7 @@ DONE, REFUSED, USAGE, NOT_FOUND, UNAVAILABLE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_STATUS: Final[Mapping[type[errors.VadeError], int]] = {
     errors.VadeError: REFUSED,
     errors.UsageError: USAGE,
+    errors.OutputFailed: REFUSED,
     errors.ConfigError: REFUSED,
     errors.StateError: UNAVAILABLE,
     errors.StateReadOnly: UNAVAILABLE,
@@ -81,11 +82,20 @@ def say(text: str = "") -> None:
     _write(clean(text) + "\n")
 
 
-def _write(text: str) -> None:
+def flush() -> None:
+    """Hand over what is still buffered, so that a failure is ours to tell."""
+    _write("", flush=True)
+
+
+def _write(text: str, *, flush: bool = False) -> None:
     try:
         sys.stdout.write(text)
+        if flush:
+            sys.stdout.flush()
     except BrokenPipeError as exc:
         raise ReaderGone from exc
+    except OSError as exc:
+        raise errors.OutputFailed(f"the output cannot be written: {exc.strerror}") from exc
 
 
 def note(text: str) -> None:
@@ -103,7 +113,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 def print_error(exc: errors.VadeError, *, as_json: bool) -> int:
     """Say what went wrong and what to do now; the exit status."""
-    if as_json:
+    if as_json and not isinstance(exc, errors.OutputFailed):
         print_json({"error": {"code": exc.code, "message": exc.message, "hint": exc.hint}})
     note(f"error: {exc.message}")
     if exc.hint:

@@ -242,7 +242,9 @@ def remove(source_id: str) -> int:
         name = source_id if removal.source is None else removal.source.name
         gone = f"{output.count(removal.purged.documents, 'note')} and {output.count(removal.purged.chunks, 'chunk')}"
         output.say(f"Removed {name}: {gone} left the index. No file was touched.")
-        if proof.clean:
+        if proof.clean and not proof.passages:
+            output.say("Proof: the index was rewritten and checked; what it held was too short to look for in bytes.")
+        elif proof.clean:
             output.say(
                 f"Proof: {output.count(proof.passages, 'passage')} of it looked for in"
                 f" {output.count(proof.files, 'file')} ({proof.bytes:,} bytes) of the state folder; none found."

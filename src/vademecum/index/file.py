@@ -76,12 +76,12 @@ def one(connection: apsw.Connection, sql: str, bindings: Sequence[Any] = ()) -> 
 _SIGNS_OF_DAMAGE: Final = ("no such table", "no such column", "already exists", "malformed")
 
 
-def translated(exc: apsw.Error, path: Path) -> Exception:
+def translated(exc: Exception, path: Path) -> Exception:
     """Our error for one of the engine's."""
     match exc:
         case apsw.BusyError() | apsw.LockedError():
             return IndexBusy(f"the index {path.name} is being written by another process")
-        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError() | UnicodeDecodeError() | ValueError():
             return IndexCorrupt(f"the index {path} is damaged: {exc}")
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StateReadOnly(f"the index {path} cannot be written")
@@ -92,7 +92,8 @@ def translated(exc: apsw.Error, path: Path) -> Exception:
         case apsw.ConstraintError() if "FOREIGN KEY" in str(exc):
             return SourceRemoved("the source was removed while it was being indexed")
         case apsw.IOError():
-            return IndexUnavailable(f"the index {path} cannot be read or written: {exc}", hint="Check the disk.")
+            hint = "Check the disk, and whether there is space left on it."
+            return IndexUnavailable(f"the index {path} cannot be read or written: {exc}", hint=hint)
         case apsw.SQLError() if any(sign in str(exc) for sign in _SIGNS_OF_DAMAGE):
             return IndexCorrupt(f"the index {path} is damaged: {exc}")
     return exc

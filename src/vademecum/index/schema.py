@@ -23,13 +23,13 @@ create table source (
     source_id text not null unique,
     kind text not null,
     root text not null,
-    state text not null default 'empty',
+    state text not null default 'degraded',
     stale_since text,
     held_since text,
     last_indexed_at text,
     policy text,
     ignore_filters text not null default '[]',
-    diagnostics text not null default '[]',
+    diagnostics text not null default '["the first sync has not finished yet"]',
     skipped text not null default '{{}}'
 );
 create table document (

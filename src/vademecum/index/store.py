@@ -110,7 +110,7 @@ def _translated(method: Callable[Concatenate[Index, P], R]) -> Callable[Concaten
     def call(self: Index, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(self, *args, **kwargs)
-        except apsw.Error as exc:
+        except (apsw.Error, UnicodeDecodeError, json.JSONDecodeError) as exc:
             raise file.translated(exc, self.path) from exc
 
     return call  # type: ignore[return-value]  # wraps() forgets that the first argument may be given by name
@@ -169,11 +169,20 @@ class Index:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Keep every question in this block on one state of the index, whatever others write meanwhile."""
-        self._connection.execute("begin")
+        self._begin()
         try:
             yield
         finally:
-            self._connection.execute("commit")
+            if self._connection.in_transaction:
+                self._end()
+
+    @_translated
+    def _begin(self) -> None:
+        self._connection.execute("begin")
+
+    @_translated
+    def _end(self) -> None:
+        self._connection.execute("commit")
 
     @_translated
     def source(self, source_id: str) -> SourceRow | None:

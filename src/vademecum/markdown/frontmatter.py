@@ -35,6 +35,8 @@ _PRIVATE_LINE = re.compile(
         |private["']?[ \t]*:[ \t]*["']?(?:true|yes|on|1)["']?)[ \t]*,?[ \t]*(?:[ \t]\#.*)?$""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
+_PRIVATE_PAIR = re.compile(r"(?<![\w-])private[\"']?[ \t]*:[ \t]*[\"']?(?:true|yes|on|1)\b", re.IGNORECASE)
+_TAGS_LINE = re.compile(r"^[ \t{,]*[\"']?tags?[\"']?[ \t]*:(.*)$", re.IGNORECASE | re.MULTILINE)
 _PRIVATE_WORD = re.compile(r"(?<![\w/-])private(?![\w-])", re.IGNORECASE)
 _TRUTHY = frozenset({"true", "yes", "1", "on"})
 _TAG_SEPARATOR = re.compile(r"[\s,]+")
@@ -176,8 +178,10 @@ def _marks_private(block: str, properties: Mapping[str, Any]) -> bool:
         # An escape can spell the word in a quoted YAML text; only then are the values worth a second look.
         if "\\" not in block:
             return False
-    elif _PRIVATE_LINE.search(block):
+    elif _PRIVATE_LINE.search(block) or _PRIVATE_PAIR.search(block):
         return True
+    elif any(_PRIVATE_WORD.search(line[1]) for line in _TAGS_LINE.finditer(block)):
+        return True  # also where YAML lets a later line of the same name win
     if any(isinstance(value, str) and value.strip().lower() in _TRUTHY for value in values_of(properties, "private")):
         return True
     return any(is_private_tag(piece.lstrip("#")) for tag in tags_of(properties) for piece in _TAG_SEPARATOR.split(tag))

@@ -111,6 +111,10 @@ class Note:
     text: str
 
 
+# A tag in a comment is no tag of the note, but whoever wrote this one there did not mean "show it to everybody".
+_PRIVATE_TAG = re.compile(r"(?<![\w&/#])#private(?![\w-])", re.IGNORECASE)
+
+
 def parse(text: str, *, stem: str) -> Note:
     """Read a note from any text; `stem` is the file's name without suffix, the title of a note that declares none."""
     text = normalise(text)
@@ -118,7 +122,9 @@ def parse(text: str, *, stem: str) -> Note:
     body = text[front.body_start :] if front.body_start else text
     outline = _read_structure(body)
     masked = _blank(body, outline.opaque)
+    commented = [body[start:end] for start, end in outline.opaque if body.startswith("<!--", start)]
     comments = list(_comments(masked)) if "%%" in masked else []
+    commented += [body[start:end] for start, end in comments]
     if comments:
         masked = _blank(masked, comments)
     headings = _headings(outline.headings, comments, body, body_line=front.body_line)
@@ -135,7 +141,7 @@ def parse(text: str, *, stem: str) -> Note:
         blocks=_blocks(body, masked, headings, body_line=front.body_line) if "^" in masked else (),
         body_line=front.body_line,
         date=date_of(front.properties),
-        private=front.private or any(map(is_private_tag, tags)),
+        private=front.private or any(map(is_private_tag, tags)) or any(map(_PRIVATE_TAG.search, commented)),
         diagnostics=front.diagnostics,
         text=text,
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vademecum.access import Caller, VisibleSet, readable_note
-from vademecum.errors import NoteAmbiguous, NoteNotFound, NoteUnreadable, OutsideRoot
+from vademecum.errors import NoteAmbiguous, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
 from vademecum.index import Index, Located
 from vademecum.search.recall import Place, visible_in
 from vademecum.vault import contained, leads_out, note_key, read_note_bytes
@@ -63,15 +63,18 @@ def read_passage(address: str, index: Index, places: Mapping[str, Place], caller
     place = places[note.source_id]
     if place.source_id in offline:
         raise NoteUnreadable(f"{place.name} is offline", hint=f"Bring {place.root} back, then try again.")
-    opened = readable_note(
-        visible,
-        note.source_id,
-        note.path,
-        root=place.root,
-        disk_path=note.disk_path,
-        known=note.known,
-        private=note.private,
-    )
+    try:
+        opened = readable_note(
+            visible,
+            note.source_id,
+            note.path,
+            root=place.root,
+            disk_path=note.disk_path,
+            known=note.known,
+            private=note.private,
+        )
+    except NoteWithheld as exc:  # what is withheld is not named in full either
+        raise NoteWithheld(f"{address} is not served to this caller", hint=exc.hint) from exc
     content, _ = read_note_bytes(str(opened.path), max_bytes=_MOST_BYTES)
     return _cut_out(content.decode("utf-8", "replace"), note, part, place=place, private=opened.private)
 

@@ -356,10 +356,11 @@ def _coverage(place: Place, row: SourceRow | None, index: Index, offline: bool) 
 
 def _holds_something(root: Path, row: SourceRow | None) -> bool:
     """Whether a root can be trusted to tell what is there. One that is suddenly empty, as a mount point is when its
-    drive is gone, cannot.
+    drive is gone, or that has become a link to somewhere else, cannot.
     """
     try:
         with os.scandir(root) as entries:
-            return row is None or not row.documents or next(entries, None) is not None
+            holds = row is None or not row.documents or next(entries, None) is not None
+            return holds and os.path.realpath(root) == str(root)
     except OSError:
         return False

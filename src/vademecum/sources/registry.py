@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from vademecum.config import Settings, file_lock, prepare, replace_file
 from vademecum.errors import (
+    GlobInvalid,
     SourceAmbiguous,
     SourceNotFound,
     SourceRootInvalid,
@@ -370,6 +372,7 @@ def _refuse_nested(root: Path, kind: str, sources: Sequence[Source]) -> None:
 
 
 def _problem(content: object) -> str | None:
+    """Why this is no list of sources that may be trusted; None when it is one."""
     if not isinstance(content, dict) or not isinstance(content.get("sources"), list):
         return "holds no list of sources"
     if content.get("version") != _VERSION:
@@ -377,18 +380,28 @@ def _problem(content: object) -> str | None:
     for entry in content["sources"]:
         if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("id", "kind")):
             return "holds an entry without an id or a kind"
-        texts = [entry.get(key) for key in ("id", "name", "root")]
-        if entry["kind"] in CONNECTORS and not (
-            all(isinstance(t, str) and t for t in texts)
-            and os.path.isabs(entry["root"])
-            and "\x00" not in entry["root"]
-            and isinstance(entry.get("enabled"), bool)
-            and isinstance(entry.get("exclude", []), list)
-            and all(isinstance(glob, str) for glob in entry.get("exclude", []))
-        ):
-            return f"holds an entry that is not valid: {entry.get('id')!r}"
-    ids = [entry.get("id") for entry in content["sources"]]
+        if entry["kind"] in CONNECTORS and not _is_valid(entry):
+            return f"holds an entry that is not valid: {entry['id']!r}"
+    ids = [entry["id"] for entry in content["sources"]]
     return "holds the same id twice" if len(set(ids)) != len(ids) else None
+
+
+def _is_valid(entry: Mapping[str, Any]) -> bool:
+    root, name, globs = entry.get("root"), entry.get("name"), entry.get("exclude", [])
+    if not (isinstance(root, str) and isinstance(name, str) and name and isinstance(entry.get("enabled"), bool)):
+        return False
+    if not re.fullmatch(re.escape(entry["kind"]) + ":[0-9a-f]{16}", entry["id"]):  # it names lock files too
+        return False
+    if not (os.path.isabs(root) and os.path.normpath(root) == root != "/") or any(c in root for c in "\x00\n"):
+        return False
+    if not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
+        return False
+    try:
+        root.encode()
+        check_globs(glob for glob in globs if glob not in DEFAULT_GLOBS)
+    except (UnicodeEncodeError, GlobInvalid):
+        return False
+    return True
 
 
 def _source(entry: Mapping[str, Any]) -> Source:

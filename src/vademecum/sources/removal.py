@@ -7,16 +7,18 @@ of the state folder for passages of the removed text.
 
 from __future__ import annotations
 
-import mmap
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from vademecum.config import Settings
 from vademecum.index import Index, Purged
 from vademecum.sources.registry import Registry, Source
+
+_BLOCK_BYTES: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +117,21 @@ def prove(index: Index, settings: Settings, passages: Sequence[str]) -> Proof:
 def _search_bytes(files: Iterator[Path], passages: Sequence[str]) -> tuple[int, int, list[tuple[Path, str]]]:
     """Look for every passage in the bytes of every file: files read, bytes read, what was found."""
     needles = [(passage, passage.encode()) for passage in passages]
-    count, size, found = 0, 0, []
+    overlap = max((len(needle) for _, needle in needles), default=1) - 1
+    count, size, found = 0, 0, dict[tuple[Path, str], None]()
     for path in files:
         try:
             with open(path, "rb") as file:
-                length = os.fstat(file.fileno()).st_size
-                if length:
-                    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                        found += [(path, passage) for passage, needle in needles if content.find(needle) >= 0]
+                tail = b""
+                # Read, not mapped: another process may cut the file short, and a page that is gone kills the reader.
+                while block := file.read(_BLOCK_BYTES):
+                    window = tail + block
+                    found |= dict.fromkeys((path, passage) for passage, needle in needles if needle in window)
+                    tail, size = window[-overlap:] if overlap else b"", size + len(block)
         except FileNotFoundError:
             continue
-        count, size = count + 1, size + length
-    return count, size, found
+        count += 1
+    return count, size, list(found)
 
 
 def _holders(path: Path) -> list[str]:
@@ -159,4 +164,11 @@ def state_files(settings: Settings) -> Iterator[Path]:
     vault = settings.home / "vault"
     for folder, folders, files in os.walk(settings.home):
         folders[:] = [name for name in folders if Path(folder, name) != vault]
-        yield from (Path(folder, name) for name in files)
+        yield from (path for name in files if _is_regular(path := Path(folder, name)))
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from vademecum.vault.tree import plainly, read_declaration
+
 MANIFEST_NAME: Final = "vault-manifest.json"
 _SEGMENT: Final = re.compile(r"[\w.-]+")
 
@@ -50,17 +52,21 @@ class Manifest:
 def load_manifest(root: Path) -> Manifest:
     """Read the manifest of a vault; never raises."""
     path = root / MANIFEST_NAME
-    if path.is_symlink():
-        problem = f"{MANIFEST_NAME} is a link, which is not followed, so only the fallback roots are served"
-        return Manifest("broken", {}, problem)
     try:
-        entries = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (FileNotFoundError, NotADirectoryError):
-        return Manifest("absent", {})
+        if path.is_symlink():
+            raise ValueError("it is a link, which is not followed")
+        text = read_declaration(path)
+        if text is None:
+            return Manifest("absent", {})
+        entries = json.loads(text)
+        if not isinstance(entries, dict):
+            raise ValueError("it holds no object")
+        withheld = entries.get("mcp_never_expose", [])
+        if not isinstance(withheld, list) or not all(isinstance(name, str) for name in withheld):
+            raise ValueError("mcp_never_expose is no list of file names")
     except (OSError, ValueError, RecursionError) as exc:
-        return Manifest("broken", {}, f"{MANIFEST_NAME} cannot be read, so only the fallback roots are served: {exc}")
-    if not isinstance(entries, dict):
-        return Manifest("broken", {}, f"{MANIFEST_NAME} holds no object, so only the fallback roots are served")
+        problem = f"{MANIFEST_NAME} cannot be used, so only the fallback roots are served: {plainly(exc)}"
+        return Manifest("broken", {}, problem)
     return Manifest("read", entries)
 
 

@@ -23,6 +23,7 @@ from vademecum.errors import GlobInvalid, NoteNotFound, NoteUnreadable, OutsideR
 DEFAULT_GLOBS: Final = ("**/.obsidian/**", "**/.trash/**", "**/.hermes/**", "**/.*/**", "**/.*")
 NOTE_SUFFIXES: Final = (".md", ".markdown")
 _BINARY_PROBE_BYTES: Final = 8192
+_MOST_DECLARED_BYTES: Final = 1 << 20
 _MAX_GLOBS: Final = 200
 _MAX_GLOB_CHARACTERS: Final = 500
 # A path this long is nobody's note; it keeps a hostile tree from exhausting the stack or the index.
@@ -154,32 +155,75 @@ def _segment_pattern(segment: str) -> str:
     return pattern + "[^/]*" + re.escape(last)
 
 
+def read_declaration(path: Path) -> str | None:
+    """The text of a small file by which a folder declares something; None when there is none.
+
+    A link is followed, since people share such files among vaults, but only to a regular file of at most a megabyte.
+    Raises OSError or ValueError when it is there and cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        if os.path.lexists(path):
+            raise ValueError("it is a link that leads nowhere") from None
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is no regular file")
+        if status.st_size > _MOST_DECLARED_BYTES:
+            raise ValueError("it is larger than a megabyte")
+        return os.read(descriptor, _MOST_DECLARED_BYTES).decode("utf-8-sig")
+    finally:
+        os.close(descriptor)
+
+
 def user_ignore_filters(root: Path) -> tuple[tuple[str, ...] | None, list[str]]:
     """What the vault itself asks to ignore (`userIgnoreFilters` of .obsidian/app.json), and diagnostics.
 
     None means that the file is there but cannot be understood, so that the last known list has to stand. A regular
     expression is not supported and named in the diagnostics.
     """
-    path = root / ".obsidian" / "app.json"
     try:
-        if path.is_symlink() or path.parent.is_symlink():
-            return (), []
-        settings = json.loads(path.read_text(encoding="utf-8-sig"))
-        filters = settings.get("userIgnoreFilters") or []
-        if not isinstance(filters, list):
-            raise ValueError("userIgnoreFilters is no list")
-    except (FileNotFoundError, NotADirectoryError):
-        return (), []
-    except (OSError, ValueError, AttributeError, RecursionError) as exc:
-        return None, [f".obsidian/app.json cannot be used, so the last known ignore list stands: {exc}"]
+        text = read_declaration(root / ".obsidian" / "app.json")
+        filters = _listed_filters(text) if text is not None else []
+    except (OSError, ValueError, RecursionError) as exc:
+        return None, [f".obsidian/app.json cannot be used, so the last known ignore list stands: {plainly(exc)}"]
     prefixes, diagnostics = [], []
     for entry in filters:
-        text = unicodedata.normalize("NFC", entry).strip() if isinstance(entry, str) else ""
+        if not isinstance(entry, str):
+            diagnostics.append(f"the ignore filter {entry!r} is no text and is not applied")
+            continue
+        text = unicodedata.normalize("NFC", entry).strip()
         if len(text) > 1 and text.startswith("/") and text.endswith("/"):
             diagnostics.append(f"the ignore filter {text} is a regular expression and is not applied")
         elif text.strip("/"):
             prefixes.append(text.strip("/"))
     return tuple(prefixes), diagnostics
+
+
+def _listed_filters(text: str) -> list[object]:
+    settings = json.loads(text)
+    filters = settings.get("userIgnoreFilters", []) if isinstance(settings, dict) else None
+    if filters is None and isinstance(settings, dict):  # what Obsidian writes when the last one is taken out
+        return []
+    if not isinstance(filters, list):
+        raise ValueError("userIgnoreFilters is no list")
+    return filters
+
+
+def plainly(exc: Exception) -> str:
+    """What is wrong with a declaration, without the words of Python."""
+    match exc:
+        case json.JSONDecodeError():
+            return f"it is no valid JSON (line {exc.lineno})"
+        case UnicodeDecodeError():
+            return "it is no UTF-8"
+        case RecursionError():
+            return "it is nested too deep"
+        case OSError():
+            return exc.strerror or "it cannot be read"
+    return str(exc) if type(exc) is ValueError and not str(exc).startswith("Exceeds") else "it cannot be understood"
 
 
 def note_key(path: str) -> str:
@@ -192,6 +236,8 @@ def walk(root: Path, ignores: Ignores, *, max_files: int = 200_000) -> Scan:
 
     Raises SourceRootMissing when the root is not there or cannot be listed.
     """
+    if os.path.realpath(root) != str(root):
+        raise SourceRootMissing(f"{root} is a link now, and links are not followed")
     scan = Scan()
     folders = [""]
     while folders and not scan.truncated:
@@ -274,7 +320,7 @@ def _printable(key: str) -> str:
 
 
 def contained(root: Path, path: str) -> Path:
-    """The file that a root-relative path names, proven to lie below the root with no link on the way.
+    """The regular file that a root-relative path names, proven to lie below the root with no link on the way.
 
     Raises OutsideRoot for every form that leads, or could lead, elsewhere; NoteNotFound, NoteUnreadable.
     """
@@ -284,8 +330,11 @@ def contained(root: Path, path: str) -> Path:
     try:
         for segment in path.split("/"):
             at = f"{at}/{segment}"
-            if stat.S_ISLNK(os.lstat(at).st_mode):
+            mode = os.lstat(at).st_mode
+            if stat.S_ISLNK(mode):
                 raise OutsideRoot(f"{path!r} leads through a link, and links are not followed")
+        if not stat.S_ISREG(mode):
+            raise NoteNotFound(f"{path} is no file", hint="Name a note: a file that recall prints.")
     except (FileNotFoundError, NotADirectoryError) as exc:
         raise NoteNotFound(f"there is no {path} below {root}") from exc
     except OSError as exc:
