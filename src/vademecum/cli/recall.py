@@ -174,5 +174,5 @@ def _shortened(line: str, words: Sequence[str]) -> str:
     if len(line) <= _WIDTH:
         return line
     place = min((p for p in (line.casefold().find(word) for word in words) if p >= 0), default=0)
-    start = max(0, min(place - _WIDTH // 3, len(line) - _WIDTH))
+    start = 0 if place < _WIDTH * 2 // 3 else min(place - _WIDTH // 3, len(line) - _WIDTH)
     return ("…" if start else "") + line[start : start + _WIDTH - 1] + ("…" if start + _WIDTH - 1 < len(line) else "")

@@ -138,7 +138,8 @@ class Index:
                 connection = file.connect_read_only(path, busy_timeout_s)
                 return cls(path, connection, busy_timeout_s=busy_timeout_s, read_only=True)
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # SQLite alone would take the umask
+            if not path.exists():  # SQLite alone would take the umask; never open a file that it has locked
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             connection = file.connect(str(path), busy_timeout_s=busy_timeout_s, flags=flags)
             file.create_tables(connection)
         except apsw.Error as exc:
@@ -306,6 +307,21 @@ class Index:
     def scrub_pending(self) -> bool:
         """Whether deleted text may still lie in the file."""
         return file.one(self._connection, "select 1 from meta where name = 'scrub'") is not None
+
+    def blocks(self, size: int) -> Iterator[tuple[Path, Iterator[bytes]]]:
+        """The bytes of the index file and of its write-ahead log, in blocks, through the connection that is open."""
+        for which, path in enumerate((self.path, self.path.with_name(self.path.name + "-wal"))):
+            if path.exists():
+                yield path, self._blocks(which, path, size)
+
+    def _blocks(self, which: int, path: Path, size: int) -> Iterator[bytes]:
+        length = path.stat().st_size if path.exists() else 0
+        for offset in range(0, length, size):
+            yield self._read(which, offset, min(size, length - offset))
+
+    @_translated
+    def _read(self, which: int, offset: int, amount: int) -> bytes:
+        return self._connection.read("main", which, offset, amount)[1]
 
     @_translated
     def still_holds(self, passage: str) -> bool:

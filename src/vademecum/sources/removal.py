@@ -102,7 +102,7 @@ def finish_removals(registry: Registry, index: Index, settings: Settings) -> Pro
 def prove(index: Index, settings: Settings, passages: Sequence[str]) -> Proof:
     """Clean the file, then search every byte of the state for the removed passages."""
     cleaned = index.scrub()
-    files, size, found = _search_bytes(state_files(settings), passages)
+    files, size, found = _search_bytes(_state_bytes(index, settings), passages)
     residue = [(str(path), passage) for path, passage in found if not index.still_holds(passage)]
     return Proof(
         files=files,
@@ -114,24 +114,44 @@ def prove(index: Index, settings: Settings, passages: Sequence[str]) -> Proof:
     )
 
 
-def _search_bytes(files: Iterator[Path], passages: Sequence[str]) -> tuple[int, int, list[tuple[Path, str]]]:
+def _search_bytes(
+    files: Iterator[tuple[Path, Iterator[bytes]]], passages: Sequence[str]
+) -> tuple[int, int, list[tuple[Path, str]]]:
     """Look for every passage in the bytes of every file: files read, bytes read, what was found."""
     needles = [(passage, passage.encode()) for passage in passages]
     overlap = max((len(needle) for _, needle in needles), default=1) - 1
     count, size, found = 0, 0, dict[tuple[Path, str], None]()
-    for path in files:
-        try:
-            with open(path, "rb") as file:
-                tail = b""
-                # Read, not mapped: another process may cut the file short, and a page that is gone kills the reader.
-                while block := file.read(_BLOCK_BYTES):
-                    window = tail + block
-                    found |= dict.fromkeys((path, passage) for passage, needle in needles if needle in window)
-                    tail, size = window[-overlap:] if overlap else b"", size + len(block)
-        except FileNotFoundError:
-            continue
+    for path, blocks in files:
+        tail = b""
+        for block in blocks:
+            window = tail + block
+            found |= dict.fromkeys((path, passage) for passage, needle in needles if needle in window)
+            tail, size = window[-overlap:] if overlap else b"", size + len(block)
         count += 1
     return count, size, list(found)
+
+
+def _state_bytes(index: Index, settings: Settings) -> Iterator[tuple[Path, Iterator[bytes]]]:
+    """The bytes of the index, as its own connection reads them, and of every other file of the state folder.
+
+    The index must not be opened beside its connection: when this process closes any descriptor of a file, the system
+    drops all its locks on it, SQLite's too, and another process may then cut the file short under our feet. Its -shm
+    file, which lists page numbers and no text, is left out for that reason.
+    """
+    yield from index.blocks(_BLOCK_BYTES)
+    for path in state_files(settings):
+        if not path.name.startswith(settings.index_file.name):
+            yield path, _blocks(path)
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    # Read, not mapped: another process may cut the file short, and a page that is gone kills the reader.
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                yield block
+    except FileNotFoundError:
+        return
 
 
 def _holders(path: Path) -> list[str]:
