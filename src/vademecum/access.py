@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from vademecum.config import nameless_folders
-from vademecum.errors import NoteWithheld
-from vademecum.vault import FileStamp, contained, load_manifest, stamp_of
+from vademecum.errors import NoteNotFound, NoteWithheld
+from vademecum.vault import FileStamp, contained, load_manifest, read_declaration, stamp_of
 
 Withheld = Literal["private", "never_exposed", "outside_roots", "memory_root"]
 """Why a note is not served."""
@@ -96,10 +96,10 @@ def policy_of(root: Path) -> tuple[Policy, str | None]:
     roots = manifest.roots("mcp_exposed_roots")
     if not roots:
         origin = "derived"
-        roots = tuple(r for r in manifest.roots("user_content_roots") if (root / r).is_dir())
+        roots = tuple(r for r in manifest.roots("user_content_roots") if os.path.isdir(root / r))
     if not roots:
         origin = "fallback"
-        roots = tuple(r for r in _FALLBACK_ROOTS if (root / r).is_dir()) or _FALLBACK_ROOTS
+        roots = tuple(r for r in _FALLBACK_ROOTS if os.path.isdir(root / r)) or _FALLBACK_ROOTS
     served = tuple(r for r in roots if not _inside(r, memory_root))
     return Policy(served, manifest.withheld_names, memory_root, origin), manifest.diagnostic
 
@@ -163,7 +163,10 @@ def readable_note(
     Raises NoteWithheld, OutsideRoot, NoteNotFound or NoteUnreadable.
     """
     file = contained(root, disk_path or path)
-    stamp = stamp_of(os.stat(file, follow_symlinks=False))
+    try:
+        stamp = stamp_of(os.stat(file, follow_symlinks=False))
+    except OSError as exc:
+        raise NoteNotFound(f"{path} has just gone") from exc
     if stamp != known:
         private = _is_private_now(file)
     reason = _verdict(visible.policies[source_id], visible.caller, path, private=private)
@@ -242,8 +245,9 @@ def _declared_project(file: Path) -> str | None:
     import re
 
     try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()[:50]
-    except (OSError, UnicodeDecodeError):
+        text = read_declaration(file) or ""
+    except (OSError, ValueError):
         return None
+    lines = text.splitlines()[:50]
     first = next((line.strip() for line in lines if line.strip() and not line.strip().startswith("#")), "")
     return first.lower() if re.fullmatch(r"[\w.-]+", first) else None

@@ -188,7 +188,7 @@ def write_value(settings: Settings, which: Setting, value: int | float | bool | 
     prepare(settings)
     path = settings.config_file
     _read_file(path)  # a broken file is refused here, before anything is written over it
-    document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+    document = tomlkit.parse(path.read_bytes().decode() if path.exists() else "")
     table, _, key = which.name.partition(".")
     if table not in document:
         document[table] = tomlkit.table()

@@ -171,7 +171,7 @@ def test_a_restamped_note_keeps_everything_but_its_stamp(index: Index) -> None:
     source = open_source(index)
     index.put(source, [indexed("a.md", "wombat")])
     old = stored(index, source)["a.md"]
-    index.restamp([Restamp(old.document, "a.md", FileStamp(9, 8, 7, 6), False)])
+    index.restamp([Restamp(old.document, "a.md", "2026-01-01", FileStamp(9, 8, 7, 6), False)])
     new = stored(index, source)["a.md"]
     assert (new.document, new.fingerprint) == (old.document, old.fingerprint)
 

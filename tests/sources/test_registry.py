@@ -99,16 +99,16 @@ def test_adding_a_root_again_updates_what_was_given_and_keeps_the_rest(registry:
     again, created = registry.add("obsidian", str(folder("n")))
     assert not created
     assert (again.id, again.created_at, again.generation) == (first.id, first.created_at, first.generation)
-    assert (again.name, again.own_globs, again.enabled) == ("Mine", ("a/**",), True)
+    assert (again.name, again.exclude[len(DEFAULT_GLOBS) :], again.enabled) == ("Mine", ("a/**",), True)
     renamed, _ = registry.add("obsidian", str(folder("n")), name="Other", exclude=["b/"])
-    assert (renamed.name, renamed.own_globs) == ("Other", ("b/**",))
+    assert (renamed.name, renamed.exclude[len(DEFAULT_GLOBS) :]) == ("Other", ("b/**",))
     assert len(registry.all()) == 1
 
 
 def test_defaults_stand_before_the_user_s_globs_and_each_stands_once(registry: Registry, folder: Folder) -> None:
     source, _ = registry.add("folder", str(folder("n")), exclude=["x/**", "**/.trash/**", "x/**"])
     assert source.exclude == (*DEFAULT_GLOBS, "x/**")
-    assert source.own_globs == ("x/**",)
+    assert source.exclude[len(DEFAULT_GLOBS) :] == ("x/**",)
 
 
 def test_a_bad_glob_adds_nothing(registry: Registry, state: Settings, folder: Folder) -> None:
@@ -471,7 +471,7 @@ def test_nothing_is_read_from_or_written_over_a_file_that_cannot_be_understood(
         lambda: registry.find("x"),
         lambda: registry.add("folder", str(folder("a"))),
         lambda: registry.edit("x", enabled=False),
-        lambda: registry.discard("x"),
+        lambda: registry.discarding("x").__enter__(),
     ]
     for act in acts:
         with pytest.raises(SourcesFileCorrupt) as caught:

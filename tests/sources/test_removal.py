@@ -306,8 +306,8 @@ def run_then_die(bench: Workbench, code: str, source: Source) -> None:
 
 
 STEPS = {
-    "after the entry": "app.registry.discard(sys.argv[1])",
-    "after the rows": "app.registry.discard(sys.argv[1]); app.index.purge(sys.argv[1])",
+    "after the entry": "app.registry.discarding(sys.argv[1]).__enter__()",
+    "after the rows": "app.registry.discarding(sys.argv[1]).__enter__(); app.index.purge(sys.argv[1])",
     "before anything": "app.index.sources()",
 }
 

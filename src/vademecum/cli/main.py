@@ -125,11 +125,16 @@ def open_app() -> Any:
 
 def caller() -> Any:
     """Who runs this command: the owner at a terminal or by --as-owner, else the project whose folder it runs in."""
-    from vademecum.access import OWNER, caller_in
+    from vademecum.access import ANONYMOUS, OWNER, caller_in
 
     session: Session = click.get_current_context().find_root().obj
     at_terminal = sys.stdin is not None and sys.stdin.isatty() and not config.called_by_an_agent()
-    return OWNER if session.as_owner or at_terminal else caller_in(Path.cwd())
+    if session.as_owner or at_terminal:
+        return OWNER
+    try:
+        return caller_in(Path.cwd())
+    except OSError:  # the working folder is gone, and names nothing
+        return ANONYMOUS
 
 
 def as_json() -> bool:
@@ -174,7 +179,8 @@ def run(argv: Sequence[str]) -> int:
 
 def _discard_output() -> None:
     """Keep Python from complaining once more when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_error(exc: click.ClickException, *, as_json: bool) -> int:

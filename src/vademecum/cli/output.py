@@ -10,7 +10,7 @@ import json
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from vademecum import errors
@@ -88,6 +88,8 @@ def flush() -> None:
 
 
 def _write(text: str, *, flush: bool = False) -> None:
+    if sys.stdout is None:
+        raise ReaderGone
     try:
         sys.stdout.write(text)
         if flush:
@@ -99,8 +101,10 @@ def _write(text: str, *, flush: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line that is no part of the result."""
-    sys.stderr.write(clean(text) + "\n")
+    """Print a line that is no part of the result, if there is anywhere to print it."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(clean(text) + "\n")
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -141,7 +145,7 @@ def by_reason(reasons: Mapping[str, int]) -> str:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress | None]:
     """A progress bar on a terminal; None where there is none to draw on."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console

@@ -108,7 +108,7 @@ def _answer(text: str, include: Any, **options: Any) -> None:
         filters=Filters(
             sources=frozenset(source.id for source in chosen) if chosen else None,
             path_prefix=note_key(options["path"]).removeprefix("./"),
-            tags=tuple(tag.lstrip("#").casefold() for tag in options["tag"]),
+            tags=tuple(note_key(tag.strip("#/ ")).casefold() for tag in options["tag"]),
             since=parse_day(options["since"], "--since"),
             until=parse_day(options["until"], "--until"),
         ),

@@ -87,18 +87,20 @@ def _put_document(db: apsw.Connection, source: int, note: IndexedNote) -> tuple[
     parsed = note.note
     document: int = one(
         db,
-        "insert into document(private, date, size, mtime_ns, ctime_ns, inode, settled, disk_path, fingerprint, title,"
-        " aliases, tags, headings, properties, source, path)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " on conflict(source, path) do update set private = excluded.private, date = excluded.date,"
-        " size = excluded.size, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,"
+        "insert into document(private, dated, date, size, mtime_ns, ctime_ns, inode, settled, disk_path, fingerprint,"
+        " title, aliases, tags, headings, properties, source, path)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " on conflict(source, path) do update set private = excluded.private,"
+        " dated = excluded.dated, date = excluded.date, size = excluded.size, mtime_ns = excluded.mtime_ns,"
+        " ctime_ns = excluded.ctime_ns, inode = excluded.inode,"
         " settled = excluded.settled,"
         " disk_path = excluded.disk_path, fingerprint = excluded.fingerprint, title = excluded.title,"
         " aliases = excluded.aliases, tags = excluded.tags, headings = excluded.headings,"
         " properties = excluded.properties, removed_at = null returning id",
         (
             parsed.private,
-            note.date,
+            parsed.date is not None,
+            parsed.date or note.date,
             *note.stamp,
             note.settled,
             note.disk_path,

@@ -111,9 +111,13 @@ def quarantine(path: Path, folder: Path, *, inode: int | None) -> Path | None:
     """Move a damaged index aside, unless another process has already put a new file in its place."""
     if inode_of(path) != inode:
         return None
-    folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / f"{path.stem}-{os.urandom(4).hex()}.db"
-    path.rename(target)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path.rename(target)
+    except OSError as exc:
+        message = f"the damaged index cannot be moved to {folder}: {exc.strerror}"
+        raise IndexUnavailable(message, hint=PERMISSIONS) from exc
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return target

@@ -6,6 +6,7 @@ after a limit that it could empty: when too few of the first rows are admitted, 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -73,7 +74,7 @@ class Filters:
             return False
         if not self.tags:
             return True
-        held = tags.casefold().split("\n")
+        held = unicodedata.normalize("NFC", tags).casefold().split("\n")
         return all(any(t == tag or t.startswith(tag + "/") for t in held) for tag in self.tags)
 
 

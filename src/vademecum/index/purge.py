@@ -105,19 +105,21 @@ def purge(db: apsw.Connection, source_id: str) -> Purged:
 def begin_bulk(db: apsw.Connection) -> None:
     """Let deleted words lie until `scrub`, which is noted as due: wiping them at once costs milliseconds a row."""
     secure_delete(db, on=False)
-    db.execute("insert or replace into meta values ('scrub', 'due')")
+    db.execute("insert or replace into meta values ('scrub', hex(randomblob(8)))")
 
 
 def scrub(db: apsw.Connection) -> bool:
     """Wipe whatever deleted text still lies in the file and empty the log; False when a reader stands in the way."""
     try:
+        asked_for = one(db, "select value from meta where name = 'scrub'")
         with immediate(db):
             secure_delete(db, on=True)
             optimise(db)
         db.execute("vacuum")
         if one(db, "pragma wal_checkpoint(truncate)"):
             return False
-        db.execute("delete from meta where name = 'scrub'")
+        # Only what was due when this began: another process may have asked for the next cleaning meanwhile.
+        db.execute("delete from meta where name = 'scrub' and value = ?", (asked_for,))
     except apsw.BusyError:
         return False
     return True
@@ -141,12 +143,13 @@ def integrity(db: apsw.Connection, *, thorough: bool) -> list[str]:
 
 
 def _passages(db: apsw.Connection, source: int) -> tuple[str, ...]:
-    """Passages from every text column of the source, spread evenly over its notes."""
+    """Passages from the text columns of the source's notes, spread evenly over them."""
     found: dict[str, None] = {}
     for column, count in _PASSAGES.items():
         table = "chunk c join document d on d.id = c.document" if column == "c.body" else "document d"
         found |= dict.fromkeys(map(_passage, _spread(db, table, column, source, count)))
-    return tuple(passage for passage in found if len(passage) >= _PASSAGE_LEAST)
+    # A single word may stand in the word index for another note's sake; several words in a row do not stand there.
+    return tuple(passage for passage in found if len(passage) >= _PASSAGE_LEAST and (" " in passage or "/" in passage))
 
 
 def _spread(db: apsw.Connection, table: str, column: str, source: int, count: int) -> list[str]:
@@ -170,4 +173,9 @@ def still_holds(db: apsw.Connection, passage: str) -> bool:
         "select 1 from document where instr(path, ?1) or instr(title, ?1) or instr(aliases, ?1) or instr(tags, ?1)"
         " or instr(headings, ?1) or instr(properties, ?1) limit 1"
     )
-    return any(one(db, sql, (passage,)) for sql in (chunks, documents))
+    others = (
+        "select 1 from source where instr(root, ?1) or instr(diagnostics, ?1) or instr(ignore_filters, ?1)"
+        " union all select 1 from skipped where instr(path, ?1)"
+        " union all select 1 from warning where instr(message, ?1) limit 1"
+    )
+    return any(one(db, sql, (passage,)) for sql in (chunks, documents, others))

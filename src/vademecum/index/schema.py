@@ -36,6 +36,7 @@ create table document (
     id integer primary key,
     source integer not null references source(id) on delete cascade,
     private integer not null,
+    dated integer not null,
     date text not null,
     size integer not null,
     mtime_ns integer not null,

@@ -42,10 +42,11 @@ R = TypeVar("R")
 
 
 class Restamp(NamedTuple):
-    """A note that is as it was indexed, but for its stamp and perhaps the spelling of its path on disk."""
+    """A note that is as it was indexed, but for its stamp, the day of that, and perhaps its spelling on disk."""
 
     document: int
     disk_path: str
+    date: str
     stamp: FileStamp
     settled: bool
 
@@ -214,9 +215,9 @@ class Index:
         """Note that files were met with a new stamp, and perhaps another spelling, but with their old content."""
         with self._write() as db:
             db.executemany(
-                "update document set size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ?, disk_path = ?"
-                " where id = ?",
-                ((*note.stamp, note.settled, note.disk_path, note.document) for note in notes),
+                "update document set size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ?, disk_path = ?,"
+                " date = case when dated then date else ? end where id = ?",
+                ((*note.stamp, note.settled, note.disk_path, note.date, note.document) for note in notes),
             )
 
     @_translated

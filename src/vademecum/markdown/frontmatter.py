@@ -35,7 +35,7 @@ _PRIVATE_LINE = re.compile(
         |private["']?[ \t]*:[ \t]*["']?(?:true|yes|on|1)["']?)[ \t]*,?[ \t]*(?:[ \t]\#.*)?$""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-_PRIVATE_PAIR = re.compile(r"(?<![\w-])private[\"']?[ \t]*:[ \t]*[\"']?(?:true|yes|on|1)\b", re.IGNORECASE)
+_PRIVATE_PAIR = re.compile(r"(?<![\w-])private[\"']?[ \t]*:[ \t\[]*[\"']?(?:true|yes|y|on|1)\b", re.IGNORECASE)
 _TAGS_LINE = re.compile(r"^[ \t{,]*[\"']?tags?[\"']?[ \t]*:(.*)$", re.IGNORECASE | re.MULTILINE)
 _PRIVATE_WORD = re.compile(r"(?<![\w/-])private(?![\w-])", re.IGNORECASE)
 _TRUTHY = frozenset({"true", "yes", "1", "on"})

@@ -40,7 +40,6 @@ _TAG = re.compile(
     r"#(?<![^\s(\"'“‘«「（|*]#)(?<!\]\(#)"
     "([^\\s\\x00-,.:-@\\[-^`{-\\x7f\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\u00ab\u00bb]+)"
 )
-_TAG_SUBSTANCE = re.compile(r"[^0-9_/-]")
 _BLOCK_ID = re.compile(r"\^(?<!\S\^)([A-Za-z0-9-]+)[ \t]*(?=\n|\Z)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _AUTOLINKS = ("Autolink", "Email")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,8 +82,13 @@ def read_passage(address: str, index: Index, places: Mapping[str, Place], caller
 
 def _resolve(address: str, index: Index, places: Mapping[str, Place], visible: VisibleSet) -> tuple[Located, str]:
     """The note that an address means, and the part of it ("" for all). What is not served is never named."""
+    problem: OutsideRoot | None = None
     for path, part in _readings(address):
-        fits = _located(path, index, places)
+        try:
+            fits = _located(path, index, places)
+        except OutsideRoot as exc:
+            problem = problem or exc
+            continue
         served = [n for n in fits if visible.withheld(n.source_id, n.path, private=n.private) is None]
         found = served or fits[:1]
         if len(found) > 1:
@@ -90,7 +96,7 @@ def _resolve(address: str, index: Index, places: Mapping[str, Place], visible: V
             raise NoteAmbiguous(f"{path} could be {len(found)} notes", hint=f"Give one whole path: {listed}")
         if found:
             return found[0], part
-    raise NoteNotFound(
+    raise problem or NoteNotFound(
         f"no indexed note is called {address!r}",
         hint="`vade recall` prints paths; `vade sources sync` indexes new notes; what is excluded cannot be read.",
     )
@@ -109,30 +115,29 @@ def _readings(address: str) -> list[tuple[str, str]]:
 
 
 def _located(path: str, index: Index, places: Mapping[str, Place]) -> list[Located]:
-    if os.path.isabs(path):
-        place, relative = _below_a_root(path, places)
-        return [
-            n
-            for n in index.locate(relative)
-            if n.source_id == place.source_id and n.path in (relative, f"{relative}.md")
-        ]
-    if leads_out(path):
-        raise OutsideRoot(f"{path!r} leads out of every source")
-    for place in places.values():
-        if os.path.lexists(place.root / path):
-            contained(place.root, path)
-    return [note for note in index.locate(note_key(path)) if note.source_id in places]
-
-
-def _below_a_root(path: str, places: Mapping[str, Place]) -> tuple[Place, str]:
+    """The indexed notes that a path means. Raises OutsideRoot for a path that leads, or could lead, elsewhere."""
+    if not os.path.isabs(path):
+        if leads_out(path):
+            raise OutsideRoot(f"{path!r} leads out of every source")
+        found = [note for note in index.locate(note_key(path)) if note.source_id in places]
+        return found or _not_there(path, places.values())
     for place in places.values():
         for root in (place.root, Path(place.display_root or place.root)):
             if Path(path).is_relative_to(root) and not leads_out(str(Path(path).relative_to(root))):
-                relative = str(Path(path).relative_to(root))
-                if os.path.lexists(place.root / relative):
-                    contained(place.root, relative)
-                return place, note_key(relative)
+                relative = note_key(str(Path(path).relative_to(root)))
+                names = (relative, f"{relative}.md")
+                found = [n for n in index.locate(relative) if n.source_id == place.source_id and n.path in names]
+                return found or _not_there(relative, [place])
     raise OutsideRoot(f"{path!r} lies in no source")
+
+
+def _not_there(path: str, places: Iterable[Place]) -> list[Located]:
+    """No note; but say so when a link of this name leads out of a source. Raises OutsideRoot."""
+    for place in places:
+        if os.path.lexists(place.root / path):
+            with suppress(NoteNotFound, NoteUnreadable):
+                contained(place.root, path)
+    return []
 
 
 def _cut_out(text: str, note: Located, part: str, *, place: Place, private: bool) -> Passage:

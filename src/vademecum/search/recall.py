@@ -19,6 +19,7 @@ from vademecum.errors import NoteError, NoteNotFound, NoteUnreadable, NoteWithhe
 from vademecum.index import Candidate, Filters, Index, NoteText, SourceRow, WordsLane, WordsQuery
 from vademecum.search.query import parse_query
 from vademecum.search.receipt import Coverage, LaneReport, Receipt
+from vademecum.vault import PLAUSIBLE_LOSS
 
 Lane = Literal["words", "meaning", "hybrid"]
 Include = Literal["all", "memories", "sources"]
@@ -27,6 +28,7 @@ Include = Literal["all", "memories", "sources"]
 NOTE_WEIGHT: Final = 0.7
 _HITS_PER_NOTE: Final = 2
 _CONTENT_CHARACTERS: Final = 900
+_LEAST_EXCERPT: Final = 20
 _SAMPLE: Final = 5
 
 ANY_NOTE: Final = Filters()
@@ -318,7 +320,10 @@ def _reason(exc: NoteError) -> str:
 
 def _content(text: NoteText, query: WordsQuery, *, header: str) -> str:
     """At most 900 characters: the header, then the text around the first word that was asked for."""
+    header = header[:_CONTENT_CHARACTERS]
     room = _CONTENT_CHARACTERS - len(header)
+    if room < _LEAST_EXCERPT:
+        return header.rstrip("\n")
     body = text.text.strip("\n")
     if len(body) <= room:
         return header + body
@@ -360,7 +365,7 @@ def _holds_something(root: Path, row: SourceRow | None) -> bool:
     """
     try:
         with os.scandir(root) as entries:
-            holds = row is None or not row.documents or next(entries, None) is not None
+            holds = row is None or row.documents < PLAUSIBLE_LOSS or next(entries, None) is not None
             return holds and os.path.realpath(root) == str(root)
     except OSError:
         return False

@@ -38,7 +38,7 @@ CONNECTORS: Final[Mapping[str, Connector]] = {"obsidian": ObsidianConnector(), "
 _VERSION: Final = 1
 _MAX_NAME: Final = 200
 _LEAST_DIGITS: Final = 4
-_LOCK_WAIT_S: Final = 5.0
+_LOCK_WAIT_S: Final = 60.0
 _KNOWN: Final = frozenset(
     (
         "id",
@@ -64,7 +64,7 @@ class Source:
 
     root      absolute, links resolved; the id is made from it
     exclude   the defaults and the user's globs
-    generation a random token of this connection, so that a late removal never hits a newer one
+    generation a random token of this connection, for whoever has to tell it from an earlier one of the same folder
     other     fields of a newer version, kept as they are
     """
 
@@ -84,11 +84,6 @@ class Source:
     def connector(self) -> Connector:
         """What lists and reads this kind of source."""
         return CONNECTORS[self.kind]
-
-    @property
-    def own_globs(self) -> tuple[str, ...]:
-        """The user's globs without the defaults."""
-        return tuple(glob for glob in self.exclude if glob not in DEFAULT_GLOBS)
 
     def as_json(self) -> dict[str, Any]:
         """The entry as it stands in sources.json."""
@@ -208,17 +203,18 @@ class Registry:
 
         return self._change(change)
 
-    def discard(self, source_id: str) -> None:
-        """Take a source off the list, if it is there; its rows are somebody else's business."""
-
-        def change(sources: list[Source]) -> None:
-            sources[:] = [source for source in sources if source.id != source_id]
-
-        self._change(change)
+    @contextmanager
+    def discarding(self, source_id: str) -> Iterator[None]:
+        """Take a source off the list, if it is there, and let nobody change the list while its rows go."""
+        with self.locked():
+            content = self._content()
+            content["sources"] = [entry for entry in content["sources"] if entry["id"] != source_id]
+            self._write(content)
+            yield
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other process from changing the list. Raises StateBusy after five seconds."""
+        """Keep every other process from changing the list. Raises StateBusy after a minute."""
         prepare(self._settings)
         with file_lock(self._settings.run_dir / "sources.lock", wait_s=_LOCK_WAIT_S, what="the list of sources"):
             yield
@@ -231,8 +227,11 @@ class Registry:
             sources = [_source(entry) for entry in entries if entry["kind"] in CONNECTORS]
             outcome = change(sources)
             content["sources"] = [*(s.as_json() for s in sources), *foreign]
-            replace_file(self._path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+            self._write(content)
             return outcome
+
+    def _write(self, content: dict[str, Any]) -> None:
+        replace_file(self._path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
     def _entries(self) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = self._content()["sources"]
@@ -288,7 +287,7 @@ def _all_globs(exclude: Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _new(kind: str, root: Path, *, typed: str, name: str, globs: tuple[str, ...] | None) -> Source:
     at = now()
-    shown = str(Path(typed.strip()).expanduser().absolute())
+    shown = str(Path(typed.strip()).expanduser().absolute()).encode("utf-8", "replace").decode()
     return Source(
         id=source_id(kind, root),
         kind=kind,
@@ -359,7 +358,7 @@ def _refuse_state(root: Path, home: Path) -> None:
 
 def _refuse_nested(root: Path, kind: str, sources: Sequence[Source]) -> None:
     for other in sources:
-        if not other.enabled:
+        if not other.enabled and (root != other.root or kind == other.kind):  # one root has one kind, on or off
             continue
         if root == other.root or root in other.root.parents or other.root in root.parents:
             how = "is already connected as" if root == other.root else "overlaps"
@@ -390,6 +389,8 @@ def _is_valid(entry: Mapping[str, Any]) -> bool:
     root, name, globs = entry.get("root"), entry.get("name"), entry.get("exclude", [])
     if not (isinstance(root, str) and isinstance(name, str) and name and isinstance(entry.get("enabled"), bool)):
         return False
+    if not isinstance(entry.get("display_root", ""), str):
+        return False
     if not re.fullmatch(re.escape(entry["kind"]) + ":[0-9a-f]{16}", entry["id"]):  # it names lock files too
         return False
     if not (os.path.isabs(root) and os.path.normpath(root) == root != "/") or any(c in root for c in "\x00\n"):
@@ -397,7 +398,7 @@ def _is_valid(entry: Mapping[str, Any]) -> bool:
     if not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
         return False
     try:
-        root.encode()
+        f"{root}{name}{entry.get('display_root', '')}".encode()
         check_globs(glob for glob in globs if glob not in DEFAULT_GLOBS)
     except (UnicodeEncodeError, GlobInvalid):
         return False

@@ -8,17 +8,21 @@ of the state folder for passages of the removed text.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from vademecum.config import Settings
+from vademecum.config import Settings, file_lock
+from vademecum.errors import StateBusy
 from vademecum.index import Index, Purged
 from vademecum.sources.registry import Registry, Source
 
 _BLOCK_BYTES: Final = 1 << 24
+_INDEX_FILE: Final = re.compile(r"index-\d+\.db(?:-wal|-shm|-journal)?").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,8 @@ class Removal:
 
 def remove(source_id: str, source: Source | None, *, registry: Registry, index: Index, settings: Settings) -> Removal:
     """Disconnect a source and purge every row of it. Doing it again does no harm."""
-    registry.discard(source_id)
-    purged = index.purge(source_id)
+    with registry.discarding(source_id):  # so that no new connection of the same folder comes in between
+        purged = index.purge(source_id)
     swept = sweep(settings)
     return Removal(source, purged, prove(index, settings, purged.passages), swept)
 
@@ -89,8 +93,8 @@ def finish_removals(registry: Registry, index: Index, settings: Settings) -> Pro
     """
     if not registry.exists():  # lost rather than emptied: a removal leaves an empty list behind
         return None
-    listed = registry.ids()
-    if not index.scrub_pending() and listed.issuperset(index.sources()):
+    complete = registry.ids().issuperset(index.sources())
+    if complete and (not index.scrub_pending() or _somebody_syncs(settings)):
         return None
     passages: list[str] = []
     with registry.locked():
@@ -99,10 +103,21 @@ def finish_removals(registry: Registry, index: Index, settings: Settings) -> Pro
     return prove(index, settings, passages)
 
 
+def _somebody_syncs(settings: Settings) -> bool:
+    """Whether a sync runs now: then a cleaning that is due is its own business."""
+    for lock in settings.run_dir.glob("sync-*.lock"):
+        try:
+            with file_lock(lock, wait_s=0, what="a source"):
+                pass
+        except StateBusy:
+            return True
+    return False
+
+
 def prove(index: Index, settings: Settings, passages: Sequence[str]) -> Proof:
     """Clean the file, then search every byte of the state for the removed passages."""
     cleaned = index.scrub()
-    files, size, found = _search_bytes(_state_bytes(index, settings), passages)
+    files, size, found, unread = _search_bytes(_state_bytes(index, settings), passages)
     residue = [(str(path), passage) for path, passage in found if not index.still_holds(passage)]
     return Proof(
         files=files,
@@ -110,25 +125,28 @@ def prove(index: Index, settings: Settings, passages: Sequence[str]) -> Proof:
         passages=len(passages),
         residue=tuple(residue),
         blocked_by=() if cleaned else tuple(_holders(settings.index_file) or ["another process"]),
-        problems=tuple(index.integrity(thorough=True)),
+        problems=(*index.integrity(thorough=True), *unread),
     )
 
 
 def _search_bytes(
     files: Iterator[tuple[Path, Iterator[bytes]]], passages: Sequence[str]
-) -> tuple[int, int, list[tuple[Path, str]]]:
-    """Look for every passage in the bytes of every file: files read, bytes read, what was found."""
+) -> tuple[int, int, list[tuple[Path, str]], list[str]]:
+    """Look for every passage in the bytes of every file: files read, bytes read, what was found, what was not read."""
     needles = [(passage, passage.encode()) for passage in passages]
     overlap = max((len(needle) for _, needle in needles), default=1) - 1
-    count, size, found = 0, 0, dict[tuple[Path, str], None]()
+    count, size, found, unread = 0, 0, dict[tuple[Path, str], None](), list[str]()
     for path, blocks in files:
         tail = b""
-        for block in blocks:
-            window = tail + block
-            found |= dict.fromkeys((path, passage) for passage, needle in needles if needle in window)
-            tail, size = window[-overlap:] if overlap else b"", size + len(block)
+        try:
+            for block in blocks:
+                window = tail + block
+                found |= dict.fromkeys((path, passage) for passage, needle in needles if needle in window)
+                tail, size = window[-overlap:] if overlap else b"", size + len(block)
+        except OSError as exc:
+            unread.append(f"{path} could not be searched: {exc.strerror}")
         count += 1
-    return count, size, list(found)
+    return count, size, list(found), unread
 
 
 def _state_bytes(index: Index, settings: Settings) -> Iterator[tuple[Path, Iterator[bytes]]]:
@@ -139,8 +157,10 @@ def _state_bytes(index: Index, settings: Settings) -> Iterator[tuple[Path, Itera
     file, which lists page numbers and no text, is left out for that reason.
     """
     yield from index.blocks(_BLOCK_BYTES)
+    own = {settings.index_file.with_name(settings.index_file.name + end) for end in ("", "-wal", "-shm")}
+    own.add(settings.sources_file)  # written anew without the removed entry: what it holds belongs to others
     for path in state_files(settings):
-        if not path.name.startswith(settings.index_file.name):
+        if path not in own:
             yield path, _blocks(path)
 
 
@@ -171,11 +191,14 @@ def _holders(path: Path) -> list[str]:
 
 def sweep(settings: Settings) -> int:
     """Delete quarantined indexes and those of other schema numbers: copies of text that no purge reaches."""
-    old = [p for p in settings.home.glob("index-*.db*") if not p.name.startswith(settings.index_file.name)]
+    old = [
+        p for p in settings.home.iterdir() if _INDEX_FILE(p.name) and not p.name.startswith(settings.index_file.name)
+    ]
     if settings.quarantine_dir.is_dir():
         old += [p for p in settings.quarantine_dir.iterdir() if p.is_file()]
     for path in old:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # what stays is met by the search that follows
+            path.unlink(missing_ok=True)
     return len(old)
 
 

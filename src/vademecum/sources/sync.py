@@ -19,12 +19,10 @@ from vademecum.config import Settings, file_lock
 from vademecum.errors import NoteNotFound, NoteUnreadable, SourceRemoved, SourceRootMissing
 from vademecum.index import BATCH, Index, IndexedNote, Restamp, SourceRow, SourceState, StoredNote
 from vademecum.sources.registry import Registry, Source, now
-from vademecum.vault import FileStamp, Scan, is_binary
+from vademecum.vault import PLAUSIBLE_LOSS, FileStamp, Ignores, Scan, is_binary
 
 # A file saved twice within the clock's grain keeps its stamp, so a stamp is believed only when it is older than this.
 _SETTLING_NS: Final = 2_000_000_000
-# A root that suddenly holds nothing is held for one scan when at least so many notes are indexed.
-_PLAUSIBLE_LOSS: Final = 20
 # Wiping the old words of so many changed notes one by one takes longer than cleaning the whole file once.
 _BULK: Final = 200
 _LOCK_WAIT_S: Final = 600.0
@@ -152,12 +150,10 @@ class _Sync:
 
     def run(self, row: SourceRow) -> SyncReport:
         filters, self.report.diagnostics = self.source.connector.ignore_filters(self.source.root)
+        ignored = row.ignore_filters if filters is None else filters
         try:
             scan = self.source.connector.scan(
-                self.source.root,
-                exclude=self.source.exclude,
-                filters=row.ignore_filters if filters is None else filters,
-                max_files=self.settings.max_files,
+                self.source.root, exclude=self.source.exclude, filters=ignored, max_files=self.settings.max_files
             )
         except SourceRootMissing as exc:
             return self._outage(row, str(exc))
@@ -172,7 +168,7 @@ class _Sync:
         if bulk:
             self.index.begin_bulk()
         self._index(row, scan, pending, stored=stored)
-        self._drop_missing(row, scan, stored)
+        self._drop_missing(row, scan, stored, Ignores(self.source.exclude, ignored))
         if bulk:
             self.index.scrub()
         self._finish(row, scan, filters)
@@ -180,8 +176,13 @@ class _Sync:
 
     def _outage(self, row: SourceRow, what: str) -> SyncReport:
         self.index.mark_unreachable(row.row, at=now())
+        stored = self.index.stored_notes(row.row, self.index.stamps(row.row))
+        ignores = Ignores(self.source.exclude, row.ignore_filters)
+        ignored = [note.document for path, note in stored.items() if ignores.covers(path)]
+        self.index.drop(ignored, at=now())
         self.report.state = "unreachable"
-        self.report.documents = row.documents
+        self.report.removed = len(ignored)
+        self.report.documents = row.documents - len(ignored)
         self.report.diagnostics.append(what)
         return self.report
 
@@ -227,7 +228,7 @@ class _Sync:
             return "too_large"
         file = _File(path, disk_path, content, stamp)
         if old is not None and old.fingerprint == file.fingerprint:
-            return Restamp(old.document, disk_path, stamp, file.settled)
+            return Restamp(old.document, disk_path, _day(stamp.mtime_ns), stamp, file.settled)
         if is_binary(content):
             return "binary"
         text = content.decode("utf-8", "replace")
@@ -247,22 +248,34 @@ class _Sync:
         self.report.skipped[reason] += 1
         self._emptied += [] if old is None else [old.document]
 
-    def _drop_missing(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote]) -> None:
-        """Drop what is gone, unless its absence proves nothing."""
+    def _drop_missing(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote], ignores: Ignores) -> None:
+        """Drop what is gone, unless its absence proves nothing, and in any case what is ignored now."""
         unlisted = tuple(folder + "/" for folder in scan.unlisted)
-        gone = [
-            note.document
-            for path, note in stored.items()
-            if path not in scan.files and not path.startswith(unlisted) and not scan.truncated
-        ]
-        if not scan.files and len(gone) >= _PLAUSIBLE_LOSS and row.held_since is None:
+        ignored, gone = [], []
+        for path, note in stored.items():
+            if path in scan.files:
+                continue
+            if path in scan.unreadable:
+                self._keep_unreadable(path)
+            elif ignores.covers(path):
+                ignored.append(note.document)
+            elif not scan.truncated and not path.startswith(unlisted):
+                gone.append(note.document)
+        if not scan.files and len(gone) >= PLAUSIBLE_LOSS and row.held_since is None:
             self.report.held = True
             self.report.diagnostics.append(
                 f"the root holds no note while {len(gone)} are indexed; they are kept until the next sync agrees"
             )
             gone = []
-        self.report.removed = len(gone) + len(self._emptied)
-        self.index.drop([*gone, *self._emptied], at=now())
+        self.report.removed = len(gone) + len(ignored) + len(self._emptied)
+        self.index.drop([*gone, *ignored, *self._emptied], at=now())
+
+    def _keep_unreadable(self, path: str) -> None:
+        """Count a note that was indexed and cannot be looked at now as the document it still is."""
+        self.report.skipped["unreadable"] -= 1
+        self.report.skipped += Counter()  # drops what came down to nothing
+        self.report.unchanged += 1
+        self.report.diagnostics.append(f"{path} cannot be read; what was indexed of it stays")
 
     def _finish(self, row: SourceRow, scan: Scan, filters: tuple[str, ...] | None) -> None:
         report = self.report
@@ -321,7 +334,7 @@ def _parsed(file: _File, text: str) -> IndexedNote:
         stamp=file.stamp,
         settled=file.settled,
         fingerprint=file.fingerprint,
-        date=note.date or _day(file.stamp.mtime_ns),
+        date=_day(file.stamp.mtime_ns),
         note=note,
         chunks=cut(note),
     )

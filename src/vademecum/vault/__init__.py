@@ -6,6 +6,7 @@ Nothing in this package writes below a root, and no path leaves it: links are ne
 from vademecum.vault.manifest import Manifest, load_manifest
 from vademecum.vault.tree import (
     DEFAULT_GLOBS,
+    PLAUSIBLE_LOSS,
     FileStamp,
     Ignores,
     Scan,
@@ -14,6 +15,7 @@ from vademecum.vault.tree import (
     is_binary,
     leads_out,
     note_key,
+    read_declaration,
     read_note_bytes,
     stamp_of,
     user_ignore_filters,
@@ -22,6 +24,7 @@ from vademecum.vault.tree import (
 
 __all__ = [
     "DEFAULT_GLOBS",
+    "PLAUSIBLE_LOSS",
     "FileStamp",
     "Ignores",
     "Manifest",
@@ -32,6 +35,7 @@ __all__ = [
     "leads_out",
     "load_manifest",
     "note_key",
+    "read_declaration",
     "read_note_bytes",
     "stamp_of",
     "user_ignore_filters",

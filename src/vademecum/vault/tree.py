@@ -22,6 +22,8 @@ from vademecum.errors import GlobInvalid, NoteNotFound, NoteUnreadable, OutsideR
 
 DEFAULT_GLOBS: Final = ("**/.obsidian/**", "**/.trash/**", "**/.hermes/**", "**/.*/**", "**/.*")
 NOTE_SUFFIXES: Final = (".md", ".markdown")
+# A root that suddenly holds nothing while so many notes are indexed is taken for an outage.
+PLAUSIBLE_LOSS: Final = 20
 _BINARY_PROBE_BYTES: Final = 8192
 _MOST_DECLARED_BYTES: Final = 1 << 20
 _MAX_GLOBS: Final = 200
@@ -56,6 +58,7 @@ class Scan:
 
     files      the stamp of each note by key: root-relative, POSIX separators, Unicode NFC
     spellings  the path as the disk spells it, of each key that is spelled otherwise there
+    unreadable keys of notes that are listed but cannot be looked at; they are not gone either
     unlisted   keys of folders that could not be listed; what lies below them is unknown, not gone
     skipped    (key, reason) of files that a person may want to know about one by one
     reasons    every file that is no note candidate, counted by reason; includes those in `skipped`
@@ -64,6 +67,7 @@ class Scan:
 
     files: dict[str, FileStamp] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
     unlisted: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -93,6 +97,11 @@ class Ignores:
         if self._excluded is not None and self._excluded(key + "/"):
             return "excluded"
         return None
+
+    def covers(self, key: str) -> bool:
+        """Whether a path, or a folder on the way to it, is ignored."""
+        segments = key.split("/")
+        return any(self.reason("/".join(segments[: i + 1]), name) for i, name in enumerate(segments))
 
 
 def check_glob(glob: str) -> str:
@@ -277,6 +286,8 @@ def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[
                 continue
             if reason == "vanished":  # no file to account for
                 continue
+            if reason == "unreadable":
+                scan.unreadable.add(key)
             scan.skipped.append((_printable(key), reason))
         scan.reasons[reason or ("symlink" if entry.is_symlink() else "not_read")] += 1
     return below
