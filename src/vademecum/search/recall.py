@@ -19,7 +19,6 @@ from vademecum.errors import NoteError, NoteNotFound, NoteUnreadable, NoteWithhe
 from vademecum.index import Candidate, Filters, Index, NoteText, SourceRow, WordsLane, WordsQuery
 from vademecum.search.query import parse_query
 from vademecum.search.receipt import Coverage, LaneReport, Receipt
-from vademecum.vault import PLAUSIBLE_LOSS
 
 Lane = Literal["words", "meaning", "hybrid"]
 Include = Literal["all", "memories", "sources"]
@@ -365,7 +364,7 @@ def _holds_something(root: Path, row: SourceRow | None) -> bool:
     """
     try:
         with os.scandir(root) as entries:
-            holds = row is None or row.documents < PLAUSIBLE_LOSS or next(entries, None) is not None
+            holds = row is None or not row.documents or next(entries, None) is not None
             return holds and os.path.realpath(root) == str(root)
     except OSError:
         return False
