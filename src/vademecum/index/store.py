@@ -1,6 +1,6 @@
 """The index as the rest of the product sees it: put notes in, take them out, ask.
 
-One writer lane: a lock among threads, BEGIN IMMEDIATE among processes. A write is short (at most 64 notes), so that
+One writer lane: a lock among threads, BEGIN IMMEDIATE among processes. A write is short (at most 256 notes, a fifth of a second), so that
 another process waits milliseconds. Text is handed out only against a VisibleSet.
 """
 
@@ -33,7 +33,7 @@ SourceState = Literal["unreachable", "empty", "degraded", "healthy"]
 
 # A reader that holds the file is named rather than waited for.
 _SCRUB_WAIT_MS: Final = 2000
-BATCH: Final = 64
+BATCH: Final = 256
 """Notes in one transaction."""
 _KEPT_DAYS: Final = 30
 
