@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from process import NOBODY, clean_environment, run_python
 from vademecum.access import ANONYMOUS, OWNER, WHOLE, Caller, visible_notes
 from vademecum.errors import IndexCorrupt, SourceRemoved, VadeError
-from vademecum.index import BATCH, Filters, Index, IndexedNote, Restamp, StoredNote, WordsQuery, inode_of, quarantine
+from vademecum.index import Filters, Index, IndexedNote, Restamp, StoredNote, WordsQuery, inode_of, quarantine
 from vademecum.vault import FileStamp
 from workbench import content, counts, files_with, indexed, settings_at
 
@@ -107,8 +107,8 @@ def test_a_note_that_returns_is_restored_in_place(tmp_path: Path, index: Index) 
 
 def test_more_notes_than_the_bulk_limit_are_dropped_as_cleanly_as_one(index: Index) -> None:
     source = open_source(index)
-    for first in range(0, 320, BATCH):
-        index.put(source, [indexed(f"{i}.md", f"# N{i}\n\nwombat word{i}") for i in range(first, first + BATCH)])
+    for first in range(0, 320, 64):
+        index.put(source, [indexed(f"{i}.md", f"# N{i}\n\nwombat word{i}") for i in range(first, first + 64)])
     drop(index, source, *(f"{i}.md" for i in range(319)))
     assert found(index, "wombat") == {"319.md"}
     assert index.integrity(thorough=True) == []
@@ -431,14 +431,14 @@ def built(folder: Path) -> Path:
     path = folder / "index-1.db"
     with Index.open(path, busy_timeout_s=5) as index:
         source = open_source(index)
-        index.put(source, [indexed(f"{i}.md", f"# N{i}\n\nwombat " + f"filler{i} " * 300) for i in range(BATCH)])
+        index.put(source, [indexed(f"{i}.md", f"# N{i}\n\nwombat " + f"filler{i} " * 300) for i in range(64)])
     return path
 
 
 def use(path: Path) -> None:
     """Open the file and look at all of it, as a question and a doctor would."""
     with Index.open(path, busy_timeout_s=5) as index:
-        assert len(found(index, "wombat")) == BATCH
+        assert len(found(index, "wombat")) == 64
         problems = index.integrity(thorough=True)
         if problems:
             raise IndexCorrupt(problems[0])

@@ -1,7 +1,7 @@
 """The index as the rest of the product sees it: put notes in, take them out, ask.
 
-One writer lane: a lock among threads, BEGIN IMMEDIATE among processes. A write is short (at most 256 notes, a fifth of a second), so that
-another process waits milliseconds. Text is handed out only against a VisibleSet.
+One writer lane: a lock among threads, BEGIN IMMEDIATE among processes. A write is short (at most 256 notes, a fifth of
+a second), so that another process hardly waits. Text is handed out only against a VisibleSet.
 """
 
 from __future__ import annotations
