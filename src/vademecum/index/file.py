@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,13 +35,25 @@ def connect(path: str, *, busy_timeout_s: float, flags: int) -> apsw.Connection:
 def create_tables(connection: apsw.Connection) -> None:
     """Make the tables unless they are there; safe when several processes open a new file at once."""
     if connection.pragma("user_version") != SCHEMA_NUMBER:
-        connection.pragma("journal_mode", "wal")
+        _keep_a_log(connection)
         with immediate(connection):
             if connection.pragma("user_version") != SCHEMA_NUMBER:
                 connection.execute(SCHEMA)
     known = one(connection, "select value from meta where name = 'unicode'")
     if known != unicodedata.unidata_version:
         _rebuild_words(connection)
+
+
+def _keep_a_log(connection: apsw.Connection) -> None:
+    """Switch to the write-ahead log. Of several that do so at once all but one are refused without any waiting."""
+    for attempt in range(200):
+        try:
+            connection.pragma("journal_mode", "wal")
+            return
+        except apsw.BusyError:
+            if attempt == 199:
+                raise
+            time.sleep(0.02)
 
 
 def _rebuild_words(connection: apsw.Connection) -> None:
