@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks.latency import recall, text
+from benchmarks.latency import embedding, meaning, recall, text
 from benchmarks.measure import write_results
-from benchmarks.quality import words
+from benchmarks.quality import scores
 
-BENCHMARKS = {"text": text.run, "recall": recall.run, "words": words.run}
+BENCHMARKS = {
+    "text": text.run,
+    "recall": recall.run,
+    "quality": scores.run,
+    "meaning": meaning.run,
+    "embedding": embedding.run,
+}
 
 
 def main(names: list[str]) -> int:

@@ -164,8 +164,13 @@ def _shown(value: int | float | bool | str) -> str:
 
 
 def _kind(setting: Setting) -> str:
-    kind = {int: "whole number", float: "number", bool: "true or false"}.get(type(setting.default), "text")
-    return kind if setting.least is None else f"{kind}, at least {setting.least:g}"
+    """What the setting takes, in a reader's words."""
+    if setting.choices:
+        return " or ".join(f"`{choice}`" for choice in setting.choices)
+    if type(setting.default) in (bool, str):
+        return "true or false" if type(setting.default) is bool else "text"
+    kind = "whole number" if type(setting.default) is int else "number"
+    return f"{kind}, {setting.least:g} to {setting.most:,g}"
 
 
 def _text_of(path: Path) -> str | None:

@@ -17,7 +17,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode puts no folder on the path
 
+from loopback import Answers, LoopbackServer
 from process import Finished, run_vade
+from vademecum import config
+from vademecum.config import Settings
 from workbench import Workbench
 
 EXAMPLE_VAULT = Path(__file__).parents[1] / "examples" / "vault"
@@ -186,3 +189,52 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         monkeypatch.setattr(time, "time_ns", lambda: real() + int(seconds * 1e9))
 
     return move
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answers], LoopbackServer]]:
+    """Start a server with the function that answers."""
+    started: list[LoopbackServer] = []
+
+    def start(answer: Answers) -> LoopbackServer:
+        started.append(LoopbackServer(answer))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def make_settings(vade_home: Path) -> Callable[..., Settings]:
+    """Settings of this test's state: `make_settings({"embedding.url": …})`."""
+
+    def make(values: Mapping[str, Any] | None = None) -> Settings:
+        plain = config.load({"VADE_HOME": str(vade_home)})
+        return Settings(home=plain.home, values={**plain.values, **(values or {})})
+
+    return make
+
+
+@pytest.fixture
+def model_files() -> Path:
+    """The folder of the real models, which must be there when VADE_TEST_MODELS is set; else the test skips."""
+    named = os.environ.get("VADE_TEST_MODELS")
+    if not named:
+        pytest.skip("VADE_TEST_MODELS names no models folder (the models/ of a state folder that pulled them)")
+    assert Path(named).is_dir(), f"VADE_TEST_MODELS={named} is no folder"
+    return Path(named)
+
+
+@pytest.fixture
+def real_models(make_settings: Callable[..., Settings], model_files: Path) -> Callable[..., Settings]:
+    """Settings with the real models in place."""
+
+    def make(values: Mapping[str, Any] | None = None) -> Settings:
+        settings = make_settings(values)
+        settings.home.mkdir(exist_ok=True)
+        if not settings.models_dir.exists():
+            settings.models_dir.symlink_to(model_files)
+        return settings
+
+    return make

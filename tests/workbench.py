@@ -18,6 +18,7 @@ from vademecum.markdown import cut, parse
 from vademecum.search import Question, Recall
 from vademecum.sources import Source
 from vademecum.sources.sync import SyncReport
+from vademecum.sources.vectors import EmbedReport
 from vademecum.vault import FileStamp
 
 PROJECT = Caller(project="kestrel", platforms=(), origin="folder")
@@ -44,6 +45,10 @@ class Workbench:
 
     def sync(self, source: Source, *, force: bool = False) -> SyncReport:
         return self.app.sync(self.app.registry.find(source.id), force=force)
+
+    def embed(self, *, budget_s: float | None = None) -> EmbedReport:
+        """Make the vectors that are missing by the model of the settings."""
+        return self.app.embed(budget_s=budget_s)
 
     def recall(self, text: str, *, caller: Caller = OWNER, limit: int = 10, **options: Any) -> Recall:
         filters = {
@@ -108,7 +113,7 @@ def content(settings: Settings) -> list[tuple[Any, ...]]:
 
 def counts(settings: Settings) -> Mapping[str, int]:
     """Rows of every ordinary table."""
-    tables = ("source", "document", "chunk", "skipped", "warning")
+    tables = ("source", "document", "content", "chunk", "vector", "refusal", "skipped", "warning")
     with index_rows(settings) as connection:
         return {table: connection.execute(f"select count(*) from {table}").fetchone()[0] for table in tables}
 

@@ -1,1 +1,1 @@
-"""How good answers are."""
+"""How good answers are: folders of notes with questions and judgements, scored as `vade eval` scores them."""

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from vademecum import config
 from vademecum.access import Caller
 from vademecum.config import Settings, file_lock
-from vademecum.errors import IndexCorrupt, SourceDisabled, SourceNotFound, VadeError
-from vademecum.index import Index, SourceRow, inode_of, quarantine
+from vademecum.embedding import NOT_INSTALLED, Models
+from vademecum.errors import IndexCorrupt, ModelMissing, SourceDisabled, SourceNotFound, VadeError
+from vademecum.index import Index, SourceRow, VectorSet, inode_of, quarantine
 from vademecum.search import Passage, Place, Question, Recall, read_passage, recall
 from vademecum.sources import Registry, Source
 
 if TYPE_CHECKING:
     from vademecum.sources.removal import Removal
     from vademecum.sources.sync import Preview, Progress, SyncReport
+    from vademecum.sources.vectors import EmbedReport
 
 T = TypeVar("T")
 
@@ -40,6 +42,7 @@ class Vademecum:
     def __init__(self, settings: Settings, *, notify: Callable[[str], None] = lambda _: None) -> None:
         self.settings = settings
         self.registry = Registry(settings)
+        self.models = Models(settings)
         self._notify = notify
         self._index: Index | None = None
 
@@ -80,7 +83,10 @@ class Vademecum:
         return preview(self.registry.draft(kind, path, exclude=exclude), self.settings)
 
     def sync(self, source: Source, *, force: bool = False, progress: Progress | None = None) -> SyncReport:
-        """Bring one source's rows up to date. Raises SourceDisabled."""
+        """Bring one source's rows up to date; `force` reads every note, and has refused texts tried again.
+
+        Raises SourceDisabled.
+        """
         from vademecum.sources.sync import sync_source
 
         if not source.enabled:
@@ -94,11 +100,46 @@ class Vademecum:
             self._finish_removals()
             if force:
                 self._check_integrity()
+                self.index.vectors.forget_refusals()
+                self.index.vectors.renew_mirror()
             return sync_source(
                 source, self.registry, self.index, self.settings, force=force, progress=progress, waiting=waiting
             )
 
         return self._healing(act)
+
+    def embed(
+        self, *, budget_s: float | None, progress: Progress | None = None, lender: Path | None = None
+    ) -> EmbedReport:
+        """Make the vectors that are missing, for so many seconds, or all of them. Raises ModelError without a model.
+
+        `lender` is another index file, from which vectors of the same texts are copied.
+        """
+        from vademecum.sources.vectors import complete_already, embed
+
+        config.prepare(self.settings)
+
+        def waiting() -> None:
+            self._notify("Another process is embedding; waiting for it.")
+
+        def act() -> EmbedReport:
+            complete = complete_already(self.index, self.models)
+            return complete or embed(
+                self.index,
+                self.models.embedder(),
+                self.settings,
+                budget_s=budget_s,
+                progress=progress,
+                waiting=waiting,
+                lender=lender,
+                sources=self.registry.all(),
+            )
+
+        return self._healing(act)
+
+    def vector_sets(self) -> list[VectorSet]:
+        """Every set of vectors, the one that answers first."""
+        return self._healing(lambda: self.index.vectors.sets())
 
     def remove(self, wanted: str) -> Removal:
         """Disconnect a source and purge every row of it, with proof. Raises SourceNotFound.
@@ -154,7 +195,7 @@ class Vademecum:
 
     def recall(self, question: Question, caller: Caller) -> Recall:
         """Answer a question from the enabled sources."""
-        return self._healing(lambda: recall(question, self.index, self._places(), caller))
+        return self._healing(lambda: recall(question, self.index, self._places(), caller, self.models))
 
     def read(self, address: str, caller: Caller) -> Passage:
         """Open a note, or a heading, block or line range of it."""
@@ -162,7 +203,7 @@ class Vademecum:
 
     def doctor(self) -> list[Check]:
         """Look at everything that has to be well."""
-        return [*self._check_state(), *self._check_sources(), *self._check_index()]
+        return [*self._check_state(), *self._check_sources(), *self._check_index(), *self._check_model()]
 
     # ── inside
 
@@ -243,6 +284,27 @@ class Vademecum:
             ),
         ]
 
+    def _check_model(self) -> list[Check]:
+        if self.settings.model == "none":
+            return [Check("model", True, "search by meaning is switched off")]
+        try:
+            embedder = self.models.embedder()
+            sets = self.index.vectors.sets() if self.settings.index_file.exists() else []
+        except VadeError as exc:
+            absent = isinstance(exc, ModelMissing) and self.models.why_none() == NOT_INSTALLED
+            told = "none is installed; words are searched. `vade models pull` fetches one." if absent else exc.message
+            return [Check("model", absent, told, exc.hint)]
+        detail = " ".join([f"{embedder.name}, {embedder.dimensions} dimensions.", *embedder.remarks])
+        return [Check("model", True, detail.rstrip(".")), *map(_check_set, sets), *self._check_reranker()]
+
+    def _check_reranker(self) -> list[Check]:
+        if not self.settings.values["recall.rerank"]:
+            return []
+        try:
+            return [Check("reranker", True, self.models.reranker().name)]
+        except VadeError as exc:
+            return [Check("reranker", False, exc.message, exc.hint)]
+
     def _check_sources(self) -> list[Check]:
         try:
             sources = self.registry.all()
@@ -254,6 +316,11 @@ class Vademecum:
         except VadeError:  # told by the check of the index
             return checks
         return [*checks, *(_check_source(s, known.get(s.id)) for s in sources if s.enabled)]
+
+
+def _check_set(found: VectorSet) -> Check:
+    detail = f"{found.have:,} of {found.name}, {found.missing:,} missing, {found.refused:,} given up"
+    return Check("vectors", not found.missing, detail, "`vade sources sync --wait` makes them.")
 
 
 REBUILD = "`vade sources sync --force` moves it to quarantine and builds a new one from the sources."

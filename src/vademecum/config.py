@@ -22,13 +22,17 @@ SCHEMA_NUMBER: Final = 1
 
 
 class Setting(NamedTuple):
-    """One setting: its dotted name in config.toml, its default (whose type is the setting's), and what it does."""
+    """One setting: its dotted name in config.toml, its default (whose type is the setting's), and what it does.
+
+    `least` and `most` bound a number; `choices`, when there are any, are all that a text may be.
+    """
 
     name: str
     default: int | float | bool | str
     help: str
-    least: float
-    most: float
+    least: float = 0
+    most: float = 1
+    choices: tuple[str, ...] = ()
 
 
 SETTINGS: Final = (
@@ -42,6 +46,31 @@ SETTINGS: Final = (
         most=10_000_000,
     ),
     Setting("index.busy_timeout_s", 15.0, "How long to wait for another process that is writing.", least=0, most=3600),
+    Setting(
+        "index.vectors",
+        "numpy",
+        "What searches vectors: numpy, or the sqlite-vec extension where it is installed.",
+        choices=("numpy", "sqlite-vec"),
+    ),
+    Setting("recall.meaning_weight", 0.65, "Weight of meaning against words in a hybrid answer."),
+    Setting("recall.rerank", False, "Let the reranker read the ten best hits again, as --rerank does."),
+    Setting(
+        "embedding.model",
+        "bge-small-en-v1.5",
+        "Model for search by meaning: one that `vade models list` shows, ollama:NAME, openai:NAME, or none.",
+    ),
+    Setting("embedding.url", "", "Address of the Ollama or OpenAI-compatible server; the usual one when empty."),
+    Setting(
+        "embedding.allow_host", "", "The one host other than this machine to which note text may be sent for embedding."
+    ),
+    Setting("embedding.key_variable", "OPENAI_API_KEY", "Environment variable that holds the key for that server."),
+    Setting("embedding.threads", 1, "Processor threads that a local model may use.", least=1, most=64),
+    Setting("embedding.device", "cpu", "What a local model runs on: cpu, or an onnxruntime provider such as cuda."),
+    Setting("embedding.timeout_s", 30.0, "How long to wait for a server to embed a text.", least=0.1, most=600),
+    Setting("embedding.query_timeout_s", 5.0, "How long a question waits for a server.", least=0.1, most=60),
+    Setting(
+        "embedding.budget_s", 60.0, "How long add and sync embed before they leave the rest.", least=0, most=86_400
+    ),
 )
 
 # Any of these in the environment means that an agent, not its owner, typed the command.
@@ -59,10 +88,11 @@ AGENT_VARIABLES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The state folder and every setting's value."""
+    """The state folder and every setting's value. `models` is the folder of models where that lies elsewhere."""
 
     home: Path
     values: Mapping[str, int | float | bool | str]
+    models: Path | None = None
 
     @property
     def config_file(self) -> Path:
@@ -90,6 +120,11 @@ class Settings:
         return self.home / "quarantine"
 
     @property
+    def models_dir(self) -> Path:
+        """Models that were pulled, a folder each."""
+        return self.models or self.home / "models"
+
+    @property
     def recall_limit(self) -> int:
         """Hits in an answer by default."""
         return int(self.values["recall.limit"])
@@ -108,6 +143,11 @@ class Settings:
     def busy_timeout_s(self) -> float:
         """Seconds to wait for another writer."""
         return float(self.values["index.busy_timeout_s"])
+
+    @property
+    def model(self) -> str:
+        """The embedding model that is wanted; "none" for none."""
+        return str(self.values["embedding.model"])
 
 
 def load(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -136,6 +176,15 @@ def state_home(environment: Mapping[str, str] = os.environ) -> Path:
 def called_by_an_agent(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the environment shows that a coding agent started this process."""
     return any(environment.get(name) for name in AGENT_VARIABLES)
+
+
+def server_key(settings: Settings, environment: Mapping[str, str] = os.environ) -> str:
+    """The key for the server that embeds; empty when there is none. Raises ConfigError, which never quotes it."""
+    name = str(settings.values["embedding.key_variable"]).strip()
+    key = environment.get(name, "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError(f"the environment variable {name} holds something that cannot be a key")
+    return key
 
 
 def nameless_folders(environment: Mapping[str, str] = os.environ) -> frozenset[Path]:
@@ -291,8 +340,11 @@ def _checked(which: Setting, value: Any) -> int | float | bool | str:
         value = float(value)
     if type(value) is not kind:
         raise ConfigError(f"{which.name} takes {_kind_name(kind)}, not {value!r}")
-    if not which.least <= float(value) <= which.most:
-        raise ConfigError(f"{which.name} must lie between {which.least:.0f} and {which.most:.0f}, not {value!r}")
+    if kind is str:
+        if which.choices and value not in which.choices:
+            raise ConfigError(f"{which.name} takes {' or '.join(which.choices)}, not {value!r}")
+    elif isinstance(value, int | float) and not which.least <= value <= which.most:
+        raise ConfigError(f"{which.name} must lie between {which.least:g} and {which.most:g}, not {value!r}")
     checked: int | float | bool | str = value
     return checked
 

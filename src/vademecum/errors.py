@@ -27,10 +27,18 @@ tells a person what to do now. Nothing here prints.
     │   ├── NoteWithheld
     │   ├── NoteUnreadable
     │   └── OutsideRoot
-    └── IndexFailure             the index file
-        ├── IndexBusy
-        ├── IndexCorrupt
-        └── IndexUnavailable
+    ├── IndexFailure             the index file
+    │   ├── IndexBusy
+    │   ├── IndexCorrupt
+    │   └── IndexUnavailable
+    └── ModelError               models, and the servers that embed
+        ├── ModelUnknown
+        ├── ModelMissing
+        ├── ModelDamaged
+        ├── ModelPullFailed
+        ├── ConsentMissing
+        ├── EmbedderDown
+        └── TextRefused
 """
 
 from __future__ import annotations
@@ -218,3 +226,56 @@ class IndexUnavailable(IndexFailure):
     """The index file cannot be opened."""
 
     code = "index_unavailable"
+
+
+class ModelError(VadeError):
+    """Something about a model that embeds or reranks. Answers go on by words."""
+
+    code = "model_error"
+
+
+class ModelUnknown(ModelError):
+    """No model has this name."""
+
+    code = "model_unknown"
+    default_hint = "`vade models list` shows the models; ollama:NAME and openai:NAME name those of a server."
+
+
+class ModelMissing(ModelError):
+    """The model's files are not on this machine, or a library that runs it is not installed."""
+
+    code = "model_missing"
+    default_hint = "`vade models pull` fetches it."
+
+
+class ModelDamaged(ModelError):
+    """A file of the model is not, byte for byte, the one it has to be."""
+
+    code = "model_damaged"
+    default_hint = "`vade models pull` fetches it again."
+
+
+class ModelPullFailed(ModelError):
+    """None of the places that may hold the model gave it."""
+
+    code = "model_pull_failed"
+    default_hint = "Connect to the network and run it again; words are searched meanwhile."
+
+
+class ConsentMissing(ModelError):
+    """Text of notes would leave this machine for a host that nobody agreed to."""
+
+    code = "consent_missing"
+
+
+class EmbedderDown(ModelError):
+    """The server that embeds cannot be reached, does not answer in time, or cannot serve at all."""
+
+    code = "embedder_down"
+    default_hint = "Start the server, or choose a local model with `vade models use`."
+
+
+class TextRefused(ModelError):
+    """One text could not be embedded; others may."""
+
+    code = "text_refused"

@@ -11,10 +11,13 @@ from source_tree import PACKAGE, parsed_modules
 # Path relative to src/vademecum → why this module may touch the disk.
 ALLOWED: dict[str, str] = {
     "cli/main.py": "opens the null device, for the output that nobody reads any more",
+    "cli/evaluation.py": "makes and deletes a state folder for an evaluation, writes its result where the user says",
     "config.py": "makes the state folder, replaces config.toml and sources.json whole, opens lock files, logs crashes",
+    "embedding/carriers.py": "keeps what pip said while it downloads a wheel, in the folder of a pull",
+    "embedding/models.py": "puts the files of a model into the models folder, and sweeps what a killed pull left",
     "index/file.py": "moves a damaged index to quarantine",
     "index/store.py": "makes the index file, readable by its owner only",
-    "sources/removal.py": "deletes quarantined and outdated indexes, which hold text that no purge reaches",
+    "sources/removal.py": "deletes what no purge reaches: quarantined and outdated indexes, killed evaluations",
 }
 
 PATH_METHODS = {

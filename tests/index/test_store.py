@@ -16,10 +16,22 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from embedder import direction, fill, open_set
 from process import NOBODY, clean_environment, run_python
 from vademecum.access import ANONYMOUS, OWNER, WHOLE, Caller, visible_notes
 from vademecum.errors import IndexCorrupt, SourceRemoved, VadeError
-from vademecum.index import Filters, Index, IndexedNote, Restamp, StoredNote, WordsQuery, inode_of, quarantine
+from vademecum.index import (
+    Filters,
+    Index,
+    IndexedNote,
+    Restamp,
+    StoredNote,
+    VectorSet,
+    WordsQuery,
+    inode_of,
+    quarantine,
+)
+from vademecum.index.vectors import content_hash
 from vademecum.vault import FileStamp
 from workbench import content, counts, files_with, indexed, settings_at
 
@@ -242,6 +254,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.model: dict[str, dict[str, set[str]]] = {}
         self.rows: dict[str, int] = {}
         self.old: list[int] = []
+        self.sections: dict[str, dict[str, set[tuple[str, str, str]]]] = {}
 
     @initialize()
     def one_source(self) -> None:
@@ -251,6 +264,7 @@ class IndexMachine(RuleBasedStateMachine):
     def open(self, source: str) -> None:
         self.rows[source] = open_source(self.index, source)
         self.model.setdefault(source, {})
+        self.sections.setdefault(source, {})
 
     @rule(
         source=st.sampled_from([SOURCE, OTHER]),
@@ -266,18 +280,37 @@ class IndexMachine(RuleBasedStateMachine):
         ]
         self.index.put(self.rows[source], made)
         self.model[source].update(notes)
+        for note in made:
+            self.sections[source][note.path] = {
+                (note.note.title, "\n".join(chunk.heading_path), chunk.text) for chunk in note.chunks
+            }
 
     @rule(source=st.sampled_from([SOURCE, OTHER]), path=st.sampled_from(PATHS))
     def drop(self, source: str, path: str) -> None:
         if path in self.model.get(source, {}):
             drop(self.index, self.rows[source], path)
             del self.model[source][path]
+            del self.sections[source][path]
+
+    @rule(model=st.sampled_from(["one", "two"]), count=st.integers(0, 3) | st.none())
+    def embed(self, model: str, count: int | None) -> None:
+        chosen = open_set(self.index, model, dimensions=8)
+        fill(self.index, chosen, count)
+        if not self.index.vectors.missing(chosen.row):
+            assert self.index.vectors.switch(chosen.row)
+
+    @rule()
+    def refuse(self) -> None:
+        for chosen in self.index.vectors.sets():
+            for text in self.index.vectors.missing(chosen.row)[:1]:
+                self.index.vectors.refuse(chosen.row, text, "no")
 
     @rule(source=st.sampled_from([SOURCE, OTHER]))
     def purge(self, source: str) -> None:
         if source in self.model:
             purged = self.index.purge(source)
             assert purged.documents >= len(self.model.pop(source))
+            del self.sections[source]
             self.old.append(self.rows.pop(source))
 
     @precondition(lambda self: self.old)
@@ -304,6 +337,31 @@ class IndexMachine(RuleBasedStateMachine):
                 said = {path for path, words in notes.items() if word in words}
                 assert found(self.index, word, source_id=source) == said, word
         assert self.index.integrity(thorough=True) == []
+
+    @invariant()
+    def every_text_has_one_content_and_at_most_one_vector_a_set(self) -> None:
+        said = {text for notes in self.sections.values() for texts in notes.values() for text in texts}
+        wanted = {content_hash(*text) for text in said}
+        held = rows(self.folder, "select t.hash, v.model from vector v join content t on t.id = v.content")
+        assert {row[0] for row in rows(self.folder, "select hash from content")} == wanted
+        assert len(set(held)) == len(held)
+        sets = self.index.vectors.sets()
+        assert sum(bool(chosen.answers) for chosen in sets) == bool(sets)
+        for chosen in sets:
+            has = {content for content, model in held if model == chosen.row}
+            assert chosen.have == len(has)
+            assert set(self.index.vectors.missing(chosen.row)) <= wanted - has
+            assert chosen.have + chosen.missing + chosen.refused == len(wanted)
+            if chosen.answers:
+                self.both_tables_find_the_same(chosen)
+
+    def both_tables_find_the_same(self, chosen: VectorSet) -> None:
+        query = direction("question", 8)
+        backends = ["numpy", "sqlite-vec"] if self.index.vectors.has_extension() else ["numpy"]
+        found = [self.index.vectors.table(chosen, backend).nearest(query, 500) for backend in backends]
+        for near in found:
+            assert len({each.vector for each in near}) == len(near) == chosen.have
+            assert {each.vector for each in near} == {each.vector for each in found[0]}
 
     def teardown(self) -> None:
         self.index.close()

@@ -6,12 +6,16 @@ repository, so these tests skip where the variable is not set.
 
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from vademecum.access import OWNER
+from vademecum.app import Vademecum
+from vademecum.config import Settings
+from vademecum.search import Question
 from workbench import Workbench, files_on_disk, files_with, selected
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -78,3 +82,31 @@ def test_a_real_vault_is_indexed_or_explained_file_by_file_and_removed_with_proo
     assert removal.purged.documents == report.documents
     assert files_with(bench.settings.home, *[passage for passage in passages if len(passage) > 20]) == []
     assert vault_bytes(vault) == before
+
+
+def test_a_real_vault_of_a_few_hundred_notes_is_embedded_kept_through_moves_and_removed_with_its_vectors(
+    vault: Path, tmp_path: Path, real_models: Callable[..., Settings]
+) -> None:
+    if sum(1 for _ in vault.rglob("*.md")) > 1_000:
+        pytest.skip("embedding a vault of this size takes an hour")
+    copy = Path(shutil.copytree(vault, tmp_path / "copy"))
+    app = Vademecum(real_models())
+    source, _, _ = app.add("obsidian", str(copy))
+    made = app.embed(budget_s=None)
+    assert (made.state, made.pending, made.refused) == ("done", 0, 0)
+    stretches = [row["e"][600:640] for row in selected(app.settings, "select embedding as e from vector limit 200")]
+
+    folder = next(path for path in sorted(copy.iterdir()) if path.is_dir() and not path.name.startswith("."))
+    folder.rename(copy / "Moved elsewhere")
+    moved = app.sync(source)
+    assert moved.added == moved.removed > 0
+    assert app.embed(budget_s=None).embedded == 0
+
+    for row in selected(app.settings, "select title from document where removed_at is null order by id limit 20"):
+        answer = app.recall(Question(row["title"], limit=3), OWNER)
+        assert answer.receipt.empty_query or row["title"] in [hit.title for hit in answer.hits], row["title"]
+    removal = app.remove(source.id)
+    assert removal.proof.clean, removal.proof
+    assert removal.purged.vectors == made.have
+    assert files_with(app.settings.home, *stretches) == []
+    app.close()

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vademecum.search import STOP_WORDS, parse_query
+from vademecum.search.query import meaning_of
 
 
 @pytest.mark.parametrize(
@@ -120,3 +121,14 @@ def test_a_question_of_any_length_is_bounded(text: str) -> None:
 def test_no_text_raises(text: str, without: list[str]) -> None:
     query = parse_query(text, without=without)
     assert all(word.strip() for word in query.terms + query.phrases + query.excluded)
+
+
+def test_of_a_long_question_the_first_words_count_however_often_they_come_back() -> None:
+    query = parse_query(" ".join(f"word{n} redis Session" for n in range(100)))
+    assert query.terms[:4] == ("word0", "redis", "Session", "word1")
+    assert len(query.terms) == 64
+
+
+def test_what_is_embedded_of_a_question_is_bounded_and_leaves_out_what_is_ruled_out() -> None:
+    assert meaning_of('why "page cache" -mobile') == "why page cache"
+    assert len(meaning_of("x " * 100_000)) == 2_000

@@ -504,7 +504,7 @@ def test_the_receipt_has_the_names_of_the_wire(bench: Workbench, write_tree: Wri
         "searched": [{"source_id": source.id, "name": "V", "documents": 1, "state": "healthy", "stale_since": None}],
         "offline": [],
         "skipped": {"count": 0, "by_reason": {}, "sample": []},
-        "vectors": {"have": 0, "pending": 0, "model": None, "backend": None},
+        "vectors": {"have": 0, "pending": 0, "refused": 0, "model": None, "backend": None, "next": None},
         "lanes": {
             "words": {"state": "ok", "reason": None},
             "meaning": {"state": "off", "reason": receipt["lanes"]["meaning"]["reason"]},

@@ -22,16 +22,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Entry(NamedTuple):
-    """A command of the top level: the module that holds it, and its line of help (which must not import it)."""
+    """A command of the top level: the module that holds it, and its line of help (which must not import it).
+
+    `function` is what the module calls it, where Python keeps the command's own name for itself.
+    """
 
     module: str
     help: str
+    function: str = ""
 
 
 COMMANDS: Final = {
     "completion": Entry("system", "Print the completion script for a shell."),
     "config": Entry("system", "Read and change settings."),
     "doctor": Entry("system", "Check everything and say what to do about what is wrong."),
+    "eval": Entry("quality", "Measure how well notes are found, and compare settings.", function="evaluate"),
+    "models": Entry("models", "Show, fetch and choose the models that search by meaning."),
     "read": Entry("recall", "Print a note, or a heading, block or line range of it."),
     "recall": Entry("recall", "Ask, and get the notes and memories that answer, with a receipt."),
     "search": Entry("recall", "Ask the notes only."),
@@ -54,7 +60,7 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command = getattr(importlib.import_module(f"vademecum.cli.{entry.module}"), cmd_name)
+        command = getattr(importlib.import_module(f"vademecum.cli.{entry.module}"), entry.function or cmd_name)
         assert isinstance(command, click.Command)
         return command
 

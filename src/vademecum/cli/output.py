@@ -53,6 +53,14 @@ EXIT_STATUS: Final[Mapping[type[errors.VadeError], int]] = {
     errors.IndexBusy: UNAVAILABLE,
     errors.IndexCorrupt: UNAVAILABLE,
     errors.IndexUnavailable: UNAVAILABLE,
+    errors.ModelError: REFUSED,
+    errors.ModelUnknown: NOT_FOUND,
+    errors.ModelMissing: UNAVAILABLE,
+    errors.ModelDamaged: REFUSED,
+    errors.ModelPullFailed: UNAVAILABLE,
+    errors.ConsentMissing: REFUSED,
+    errors.EmbedderDown: UNAVAILABLE,
+    errors.TextRefused: REFUSED,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -44,6 +44,9 @@ def question_options(function: F) -> F:
             default="hybrid",
             help="How to look.",
             show_default=True,
+        ),
+        click.option(
+            "--rerank/--no-rerank", default=None, help="Read the ten best hits again; as set when neither is given."
         ),
         click.option("--explain", is_flag=True, help="Show how each score came about."),
         json_option,
@@ -113,6 +116,7 @@ def _answer(text: str, include: Any, **options: Any) -> None:
             until=parse_day(options["until"], "--until"),
         ),
         explain=options["explain"],
+        rerank=options["rerank"],
     )
     answer = app.recall(question, caller())
     if as_json():
@@ -157,9 +161,19 @@ def _print_hit(number: int, hit: Hit, words: Sequence[str]) -> None:
     for line in _excerpt(hit.content, words):
         output.say(f"   │ {line}")
     if hit.explain is not None:
-        parts = " + ".join(f"{part['name']} {part['value']:.4f}" for part in hit.explain["parts"])
-        output.say(f"   score {hit.score:.4f} = {parts}; met: {', '.join(hit.explain['matched_terms']) or 'none'}")
+        _print_explanation(hit.score, hit.explain)
     output.say()
+
+
+def _print_explanation(score: float, explain: Mapping[str, Any]) -> None:
+    parts = [part for part in explain["parts"] if part["value"]] or explain["parts"][:1]
+    output.say(f"   score {score:.4f} = " + " + ".join(f"{part['name']} {part['value']:.4f}" for part in parts))
+    for part in parts:
+        figures = ", ".join(
+            f"{name.replace('_', ' ')} {figure:g}" for name, figure in part.items() if name not in ("name", "value")
+        )
+        output.say(f"     {part['name']}: {figures}")
+    output.say(f"     words met: {', '.join(explain['matched_terms']) or 'none'}")
 
 
 def _excerpt(content: str, words: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ import click
 
 from vademecum.cli import output
 from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app
+from vademecum.cli.vectors import Vectors, make_vectors, vectors_options
 from vademecum.errors import VadeError
 from vademecum.sources import CONNECTORS, Source
 from vademecum.sources.removal import Removal
@@ -46,19 +47,29 @@ def sources() -> None:
 @click.option("--name", help="What to call it; the folder's name when not given.")
 @exclude_option
 @click.option("--dry-run", is_flag=True, help="Say what would be indexed, by file names alone; change nothing.")
+@vectors_options
 @json_option
-def add(kind: str, path: str, name: str | None, exclude: tuple[str, ...], dry_run: bool) -> None:
-    """Connect a folder and index it. A folder that is connected already is updated."""
+def add(
+    kind: str, path: str, name: str | None, exclude: tuple[str, ...], dry_run: bool, wait: bool, no_vectors: bool
+) -> None:
+    """Connect a folder and index it. A folder that is connected already is updated.
+
+    Its words are findable at once; vectors follow, the newest notes first, for a minute at most.
+    """
     app = open_app()
     if dry_run:
         _print_preview(app.preview(kind, path, exclude=exclude or None), path)
         return
     with output.progress_bar("Indexing") as progress:
         source, created, report = app.add(kind, path, name=name, exclude=exclude or None, progress=progress)
+    if not as_json():
+        output.say(f"{'Added' if created else 'Updated'} {source.name} ({source.id}): {_outcome(report)}")
+    vectors = make_vectors(app, wait=wait, skip=no_vectors)
     if as_json():
-        output.print_json({"source": app.describe(source), "created": created, "sync": report.as_json()})
+        described = {"source": app.describe(source), "created": created, "sync": report.as_json()}
+        output.print_json({**described, "vectors": vectors.as_json()})
         return
-    output.say(f"{'Added' if created else 'Updated'} {source.name} ({source.id}): {_outcome(report)}")
+    vectors.tell()
     if kind == "folder" and (source.root / ".obsidian").is_dir():
         output.note(
             "This folder is an Obsidian vault. As such its own ignore list counts: "
@@ -154,10 +165,16 @@ def show(source_id: str) -> None:
 
 @sources.command()
 @click.argument("source_id", metavar="[ID]", required=False, shell_complete=_complete_source)
-@click.option("--force", is_flag=True, help="Read every note, whatever its time and size say.")
+@click.option(
+    "--force", is_flag=True, help="Read every note, whatever its time and size say, and try refused texts again."
+)
+@vectors_options
 @json_option
-def sync(source_id: str | None, force: bool) -> int:
-    """Bring a source's index up to date; all enabled sources when no ID is given."""
+def sync(source_id: str | None, force: bool, wait: bool, no_vectors: bool) -> int:
+    """Bring a source's index up to date; all enabled sources when no ID is given.
+
+    Vectors that are missing are made afterwards, the newest notes first, for a minute at most.
+    """
     app = open_app()
     app.finish_removals()
     if source_id is None:
@@ -168,15 +185,19 @@ def sync(source_id: str | None, force: bool) -> int:
     for source in chosen:
         with output.progress_bar(output.one_line(source.name)) as progress:
             synced.append((source, app.sync(source, force=force, progress=progress)))
-    if as_json():
-        reports = [{"source": app.describe(source), "sync": report.as_json()} for source, report in synced]
-        output.print_json({"sources": reports} if source_id is None else reports[0])
-    else:
+    if not as_json():
         for source, report in synced:
             output.say(f"{source.name}: {_outcome(report)}")
             _print_diagnostics(report)
         if not synced:
             output.say("No source is connected and enabled, so there is nothing to sync.")
+    vectors = make_vectors(app, wait=wait, skip=no_vectors or not synced)
+    if as_json():
+        reports = [{"source": app.describe(source), "sync": report.as_json()} for source, report in synced]
+        whole = {"sources": reports} if source_id is None else reports[0]
+        output.print_json({**whole, "vectors": vectors.as_json()})
+    else:
+        vectors.tell()
     return output.UNAVAILABLE if any(report.state == "unreachable" for _, report in synced) else output.DONE
 
 
@@ -188,7 +209,7 @@ def enable(source_id: str) -> None:
     app = open_app()
     source = app.registry.edit(source_id, enabled=True)
     report = app.sync(source)
-    _print_change(app, source, f"Enabled {source.name}: {_outcome(report)}")
+    _print_change(app, source, f"Enabled {source.name}: {_outcome(report)}", make_vectors(app))
 
 
 @sources.command()
@@ -213,7 +234,8 @@ def edit(source_id: str, exclude: tuple[str, ...], no_exclude: bool) -> None:
     app = open_app()
     source = app.registry.edit(source_id, exclude=exclude)
     report = app.sync(source) if source.enabled else None
-    _print_change(app, source, f"Changed {source.name}: {_outcome(report) if report else 'it is disabled.'}")
+    text = f"Changed {source.name}: {_outcome(report) if report else 'it is disabled.'}"
+    _print_change(app, source, text, make_vectors(app, skip=report is None))
 
 
 @sources.command()
@@ -240,8 +262,10 @@ def remove(source_id: str) -> int:
         output.print_json(removal.as_json())
     else:
         name = source_id if removal.source is None else removal.source.name
-        gone = f"{output.count(removal.purged.documents, 'note')} and {output.count(removal.purged.chunks, 'chunk')}"
-        output.say(f"Removed {name}: {gone} left the index. No file was touched.")
+        purged = removal.purged
+        gone = [output.count(purged.documents, "note"), output.count(purged.chunks, "chunk")]
+        gone += [output.count(purged.vectors, "vector")] if purged.vectors else []
+        output.say(f"Removed {name}: {', '.join(gone[:-1])} and {gone[-1]} left the index. No file was touched.")
         if proof.clean and not proof.passages:
             output.say("Proof: the index was rewritten and checked; what it held was too short to look for in bytes.")
         elif proof.clean:
@@ -264,11 +288,14 @@ def remove(source_id: str) -> int:
 sources.add_command(remove, "disconnect")
 
 
-def _print_change(app: Any, source: Source, text: str) -> None:
+def _print_change(app: Any, source: Source, text: str, vectors: Vectors | None = None) -> None:
     if as_json():
-        output.print_json({"source": app.describe(source)})
-    else:
-        output.say(text)
+        made = {} if vectors is None else {"vectors": vectors.as_json()}
+        output.print_json({"source": app.describe(source), **made})
+        return
+    output.say(text)
+    if vectors is not None:
+        vectors.tell()
 
 
 def _print_source(entry: dict[str, Any]) -> None:

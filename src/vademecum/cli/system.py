@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from vademecum import __version__
@@ -9,7 +11,12 @@ from vademecum import config as settings_of
 from vademecum.app import Check
 from vademecum.cli import output
 from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app, vade
+from vademecum.embedding import check_name
 from vademecum.errors import ConfigError
+
+if TYPE_CHECKING:
+    from vademecum.app import Vademecum
+    from vademecum.index import VectorSet
 
 
 @click.command()
@@ -20,25 +27,45 @@ def status() -> None:
     described = [app.describe(source) for source in app.registry.all()]
     path = app.settings.index_file
     size = path.stat().st_size if path.exists() else 0
+    answering = next((s for s in app.vector_sets() if s.answers), None) if path.exists() else None
+    meaning = _meaning(app, answering)
+    built = [s for s in app.vector_sets() if not s.answers] if path.exists() else []
     if as_json():
         output.print_json(
             {
                 "version": __version__,
                 "home": str(app.settings.home),
                 "index": {"file": str(path), "bytes": size, "documents": sum(s["documents"] for s in described)},
-                "lanes": {"words": "ok", "meaning": "off"},
+                "lanes": {"words": "ok", "meaning": meaning.partition(" ")[0]},
+                "vectors": None
+                if answering is None
+                else {"model": answering.name, "have": answering.have, "pending": answering.missing},
                 "sources": described,
             }
         )
         return
     output.say(f"vade {__version__}, state in {app.settings.home}")
     notes = output.count(sum(s["documents"] for s in described), "note")
-    output.say(f"Index: {notes}, {size:,} bytes. Words lane on; meaning lane off (no model).")
+    output.say(f"Index: {notes}, {size:,} bytes. Words lane ok; meaning lane {meaning}.")
+    for found in built:
+        output.say(f"Vectors of {found.name} are being made: {found.have:,} there, {found.missing:,} to go.")
     for entry in described:
         state = entry["state"] if entry["enabled"] else "disabled"
         output.say(f"  {output.one_line(entry['name'])}: {output.count(entry['documents'], 'note')}, {state}")
     if not described:
         output.say("No source is connected. `vade sources add obsidian PATH` connects a vault.")
+
+
+def _meaning(app: Vademecum, answering: VectorSet | None) -> str:
+    """The state of the meaning lane, one word of which is its name for programs, and what is to say of it."""
+    if app.settings.model == "none":
+        return "off (switched off)"
+    if answering is None or not answering.have:
+        return f"off ({app.models.why_none() or 'nothing is embedded yet'})"
+    told = f"{answering.name}, {output.count(answering.have, 'vector')}"
+    if answering.missing:
+        return f"degraded ({told}, {answering.missing:,} missing)"
+    return f"ok ({told})"
 
 
 @click.command()
@@ -95,6 +122,8 @@ def set_value(name: str, value: str) -> None:
     """Change a setting."""
     which = settings_of.setting(name)
     parsed = settings_of.parse_value(which, value)
+    if which.name == "embedding.model":
+        check_name(str(parsed))
     settings_of.write_value(settings_of.load(), which, parsed)
     if as_json():
         output.print_json({"name": which.name, "value": parsed, "default": which.default})

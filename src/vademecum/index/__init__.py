@@ -3,34 +3,43 @@
 All SQL of the product lives here, and nothing above this package knows which engine runs.
 """
 
+from vademecum.index.candidates import Candidate, Filters, Located
 from vademecum.index.documents import IndexedNote
 from vademecum.index.file import inode_of, quarantine
-from vademecum.index.lexical import Candidate, Filters, WordsLane, WordsQuery
+from vademecum.index.lexical import WordsLane, WordsQuery
+from vademecum.index.meaning import MeaningLane, NoteNearness
 from vademecum.index.purge import Purged
 from vademecum.index.store import (
     BATCH,
     Index,
-    Located,
     NoteText,
     Restamp,
     SourceRow,
     SourceState,
     StoredNote,
 )
+from vademecum.index.vectors import MOST_ATTEMPTS, NOT_SENT, ChunkSaid, Vectors, VectorSet
 
 __all__ = [
     "BATCH",
+    "MOST_ATTEMPTS",
+    "NOT_SENT",
     "Candidate",
+    "ChunkSaid",
     "Filters",
     "Index",
     "IndexedNote",
     "Located",
+    "MeaningLane",
+    "NoteNearness",
     "NoteText",
     "Purged",
     "Restamp",
     "SourceRow",
     "SourceState",
     "StoredNote",
+    "VectorSet",
+    "Vectors",
     "WordsLane",
     "WordsQuery",
     "inode_of",

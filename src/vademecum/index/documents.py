@@ -15,6 +15,7 @@ import apsw
 
 from vademecum.index import purge
 from vademecum.index.file import one
+from vademecum.index.vectors import content_hash, drop_unused
 from vademecum.vault import FileStamp
 
 if TYPE_CHECKING:  # a command that only asks need not load the parser
@@ -32,24 +33,39 @@ class IndexedNote(NamedTuple):
     date: str
     note: Note
     chunks: Sequence[Chunk]
+    moved_from: int | None = None
+    """The document that this note was under another path; its vectors stay, whatever its title is now."""
+
+
+class _NewChunk(NamedTuple):
+    document: int
+    content: bytes
+    chunk: Chunk
 
 
 def put(db: apsw.Connection, source: int, notes: Sequence[IndexedNote]) -> None:
     """Put notes in. Runs inside the caller's transaction."""
-    documents = []
-    chunks: list[tuple[int, Chunk]] = []
+    documents: list[int] = []
+    chunks: list[_NewChunk] = []
+    left: list[int] = []
     warnings: list[tuple[int, int, str]] = []
     for note in notes:
-        document, new = _put_document(db, source, note)
+        document = _put_document(db, source, note, new=chunks, left=left)
         documents.append(document)
-        chunks += ((document, chunk) for chunk in new)
         warnings += ((document, d.line, d.message) for d in note.note.diagnostics)
     # Asked after the old chunks went, whose ids are given out again.
     newest = one(db, "select coalesce(max(id), 0) from chunk")
+    db.executemany("insert into content(hash) values (?) on conflict do nothing", ((new.content,) for new in chunks))
     db.executemany(
-        "insert into chunk(document, ordinal, first_line, last_line, key, headings, body) values (?, ?, ?, ?, ?, ?, ?)",
-        ((document, c.ordinal, c.first_line, c.last_line, c.key, _headings(c), c.text) for document, c in chunks),
+        "insert into chunk(document, content, ordinal, first_line, last_line, key, headings, body)"
+        " values (?, (select id from content where hash = ?), ?, ?, ?, ?, ?, ?)",
+        (
+            (document, content, c.ordinal, c.first_line, c.last_line, c.key, _headings(c), c.text)
+            for document, content, c in chunks
+        ),
     )
+    # After the new chunks are in: what one note of the batch lost, another may have gained.
+    drop_unused(db, left)
     db.executemany("insert into warning(document, line, message) values (?, ?, ?)", warnings)
     # One statement for all: each INSERT … SELECT makes FTS5 write what it holds to disk before it starts.
     db.execute(
@@ -68,7 +84,7 @@ def put(db: apsw.Connection, source: int, notes: Sequence[IndexedNote]) -> None:
 def drop(db: apsw.Connection, documents: Sequence[int], *, at: str) -> None:
     """Take notes out, all but a row with path and hash. Runs inside the caller's transaction."""
     for document in documents:
-        _unindex(db, document, kept=frozenset())
+        drop_unused(db, _unindex(db, document, kept=frozenset()))
         db.execute(
             "update document set removed_at = ?, title = '', aliases = '', tags = '', headings = '', properties = ''"
             " where id = ?",
@@ -76,14 +92,17 @@ def drop(db: apsw.Connection, documents: Sequence[int], *, at: str) -> None:
         )
 
 
-def _put_document(db: apsw.Connection, source: int, note: IndexedNote) -> tuple[int, Sequence[Chunk]]:
-    """Write a note's own row; its id, and the chunks that still have to be written."""
+def _put_document(db: apsw.Connection, source: int, note: IndexedNote, *, new: list[_NewChunk], left: list[int]) -> int:
+    """Write a note's own row; its id. Adds to `new` the chunks still to be written, to `left` contents it gave up."""
+    if note.moved_from is not None:
+        db.execute("delete from document where source = ? and path = ?", (source, note.path))
+        db.execute("update document set path = ? where id = ?", (note.path, note.moved_from))
     old: Any = db.execute(
         "select id, title from document where source = ? and path = ?", (source, note.path)
     ).fetchone()
-    new: Sequence[Chunk] = note.chunks
+    chunks: Sequence[tuple[bytes, Chunk]] = [(_content(note, chunk), chunk) for chunk in note.chunks]
     if old is not None:
-        new = _replace_chunks(db, old[0], note, title=old[1])
+        chunks = _replace_chunks(db, old[0], note, title=old[1], chunks=chunks, left=left)
     parsed = note.note
     document: int = one(
         db,
@@ -114,26 +133,38 @@ def _put_document(db: apsw.Connection, source: int, note: IndexedNote) -> tuple[
             note.path,
         ),
     )
-    return document, new
+    new += (_NewChunk(document, content, chunk) for content, chunk in chunks)
+    return document
 
 
-def _replace_chunks(db: apsw.Connection, document: int, note: IndexedNote, *, title: str) -> list[Chunk]:
+def _replace_chunks(
+    db: apsw.Connection,
+    document: int,
+    note: IndexedNote,
+    *,
+    title: str,
+    chunks: Sequence[tuple[bytes, Chunk]],
+    left: list[int],
+) -> list[tuple[bytes, Chunk]]:
     """Take out what a changed note no longer holds; the chunks that are new. A new title is new for every chunk."""
-    same: dict[tuple[str, str], list[int]] = defaultdict(list)
-    if title == note.note.title:
-        rows: Any = db.execute(
-            "select headings, body, id from chunk where document = ? order by ordinal desc", (document,)
-        )
-        for headings, body, chunk in rows:
-            same[headings, body].append(chunk)
+    same: dict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
+    rows: Any = db.execute(
+        "select c.headings, c.body, c.id, t.hash from chunk c join content t on t.id = c.content"
+        " where c.document = ? order by c.ordinal desc",
+        (document,),
+    )
+    for headings, body, row, content in rows:
+        same[headings, body].append((row, content))
     new, kept = [], {}
-    for chunk in note.chunks:
-        ids = same.get((_headings(chunk), chunk.text))
-        if ids:
-            kept[ids.pop()] = chunk
+    for content, chunk in chunks:
+        found = same.get((_headings(chunk), chunk.text))
+        row, old_content = found.pop() if found else (None, content)
+        if row is not None and title == note.note.title:
+            kept[row] = chunk
         else:
-            new.append(chunk)
-    _unindex(db, document, kept=frozenset(kept))
+            # A note that only moved is embedded as it was under its old name: a new name costs no embedding.
+            new.append((old_content if note.moved_from is not None else content, chunk))
+    left += _unindex(db, document, kept=frozenset(kept))
     db.executemany(
         "update chunk set ordinal = ?, first_line = ?, last_line = ?, key = ? where id = ?",
         ((c.ordinal, c.first_line, c.last_line, c.key, row) for row, c in kept.items()),
@@ -141,14 +172,23 @@ def _replace_chunks(db: apsw.Connection, document: int, note: IndexedNote, *, ti
     return new
 
 
-def _unindex(db: apsw.Connection, document: int, *, kept: frozenset[int]) -> None:
-    """Take a note's words out of both word indexes, and its chunks and warnings with them, but the kept chunks."""
+def _unindex(db: apsw.Connection, document: int, *, kept: frozenset[int]) -> list[int]:
+    """Take a note's words out of both word indexes, and its chunks and warnings with them, but the kept chunks.
+
+    Gives back the contents that the chunks said, which nobody may say any more.
+    """
     purge.unindex_notes(db, "id = ?", document)
-    gone = [row[0] for row in db.execute("select id from chunk where document = ?", (document,)) if row[0] not in kept]
-    listed = json.dumps(gone)
+    rows: Any = db.execute("select id, content from chunk where document = ?", (document,))
+    gone = {chunk: content for chunk, content in rows if chunk not in kept}
+    listed = json.dumps(list(gone))
     purge.unindex_chunks(db, "id in (select value from json_each(?))", listed)
     db.execute("delete from chunk where id in (select value from json_each(?))", (listed,))
     db.execute("delete from warning where document = ?", (document,))
+    return list(gone.values())
+
+
+def _content(note: IndexedNote, chunk: Chunk) -> bytes:
+    return content_hash(note.note.title, _headings(chunk), chunk.text)
 
 
 def _headings(chunk: Chunk) -> str:

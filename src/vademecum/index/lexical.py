@@ -6,18 +6,16 @@ after a limit that it could empty: when too few of the first rows are admitted, 
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import apsw
 
-from vademecum.access import VisibleSet
+from vademecum.index.candidates import CANDIDATES, Admission, Candidate
 from vademecum.index.schema import is_identifier, lexical_form, unsplit
 
-CANDIDATES: Final = 100
-"""Rows that each of the two tables contributes."""
 # Fetched beyond them, to see whether the last one that counts has equals, and for a few that are not admitted.
 _SPARE: Final = 20
 
@@ -38,15 +36,26 @@ from (select rowid as id, bm25(note_fts, {_NOTE_WEIGHTS}) as s
       from note_fts where note_fts match ? order by s limit ?) f
 cross join document d on d.id = f.id
 order by f.s, f.id"""
+# A common word may stand in any number of titles; whoever asks by name gives more than that.
+_CALLED: Final = """
+select null, 0.0, d.id, d.source, d.path, d.private, d.date, d.tags, -1, d.title, d.aliases
+from (select rowid as id from note_fts where note_fts match ? limit 1000) f
+cross join document d on d.id = f.id
+order by d.source, d.path"""
+_WORDS: Final = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class WordsQuery:
-    """A question as words: any of `terms`, every one of `phrases`, in no note that holds one of `excluded`."""
+    """A question as words: any of `terms`, every one of `phrases`, in no note that holds one of `excluded`.
+
+    `name` is the whole of it, stop words included: a note may be called so.
+    """
 
     terms: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    name: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -54,82 +63,45 @@ class WordsQuery:
         return not (self.terms or self.phrases)
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What a hit has to satisfy. Dates are ISO days, inclusive; a tag also stands for the tags nested below it."""
-
-    sources: frozenset[str] | None = None
-    path_prefix: str = ""
-    tags: tuple[str, ...] = ()
-    since: str = ""
-    until: str = ""
-
-    def admit(self, source_id: str, path: str, date: str, tags: str) -> bool:
-        """Whether a note passes. `tags` are its tags, one a line."""
-        if self.sources is not None and source_id not in self.sources:
-            return False
-        if not path.startswith(self.path_prefix):
-            return False
-        if (self.since and date < self.since) or (self.until and date > self.until):
-            return False
-        if not self.tags:
-            return True
-        held = unicodedata.normalize("NFC", tags).casefold().split("\n")
-        return all(any(t == tag or t.startswith(tag + "/") for t in held) for tag in self.tags)
-
-
-class Candidate(NamedTuple):
-    """A chunk, or a whole note when `chunk` is None, with its bm25 turned so that more is better.
-
-    `place` (source id, path, ordinal) orders equal scores, whatever order the notes were indexed in.
-    """
-
-    chunk: int | None
-    document: int
-    score: float
-    place: tuple[str, str, int]
-
-
 @dataclass(slots=True)
 class WordsLane:
-    """What the words lane found, each list best first, and the notes it had to withhold, by reason."""
+    """What the words lane found, each list best first, and the notes it had to withhold, by reason.
+
+    `named` are the notes whose title, or an alias, the question is word for word.
+    """
 
     chunks: list[Candidate] = field(default_factory=list)
     notes: list[Candidate] = field(default_factory=list)
+    named: list[Candidate] = field(default_factory=list)
     withheld: dict[int, str] = field(default_factory=dict)
 
 
-def words_lane(
-    connection: apsw.Connection,
-    query: WordsQuery,
-    visible: VisibleSet,
-    *,
-    sources: Mapping[int, str],
-    filters: Filters,
-) -> WordsLane:
-    """Rank chunks and notes for a question. `sources` maps the index's row ids of sources to their ids."""
-    lane = WordsLane()
+def words_lane(connection: apsw.Connection, query: WordsQuery, admission: Admission) -> WordsLane:
+    """Rank chunks and notes for a question."""
+    lane = WordsLane(withheld=admission.withheld)
     if query.empty:
         return lane
-    excluded = _notes_with_any(connection, query.excluded)
-
-    def admit(row: tuple[Any, ...]) -> bool:
-        _, _, document, source, path, private, date, tags, _ = row
-        source_id = sources.get(source)
-        if source_id is None or source_id not in visible.policies or document in excluded:
-            return False
-        if not filters.admit(source_id, path, date, tags):
-            return False
-        reason = visible.withheld(source_id, path, private=bool(private))
-        if reason is not None:
-            lane.withheld[document] = reason
-        return reason is None
-
     expression = _expression(query)
     for found, sql in ((lane.chunks, _CHUNKS), (lane.notes, _NOTES)):
-        for row in _ranked(connection, sql, expression, admit=admit):
-            found.append(Candidate(row[0], row[2], -row[1], (sources[row[3]], row[4], row[8])))
+        for row in _ranked(connection, sql, expression, admit=admission.admits):
+            found.append(Candidate(row[0], row[2], -row[1], admission.place(row)))
+    lane.named = _named(connection, query.name, admission)
     return lane
+
+
+def _named(connection: apsw.Connection, name: tuple[str, ...], admission: Admission) -> list[Candidate]:
+    """The notes that are called just so, whatever the case of letters and the marks between words."""
+    wanted = _as_name(" ".join(name))
+    rows = connection.execute(_CALLED, (f"{{title aliases}} : {_quoted(' '.join(name))}",)) if wanted else ()
+    return [
+        Candidate(None, row[2], 0.0, admission.place(row))
+        for *row, title, aliases in rows
+        if wanted in map(_as_name, (title, *aliases.split("\n"))) and admission.admits(tuple(row))
+    ]
+
+
+def _as_name(text: str) -> list[str]:
+    return _WORDS.findall(lexical_form(text).casefold())
 
 
 def _ranked(
@@ -167,7 +139,8 @@ def matched_terms(connection: apsw.Connection, query: WordsQuery, *, chunk: int 
     return [word for word in words if connection.execute(sql, (_quoted(word), row)).fetchone()]
 
 
-def _notes_with_any(connection: apsw.Connection, words: tuple[str, ...]) -> frozenset[int]:
+def notes_with_any(connection: apsw.Connection, words: tuple[str, ...]) -> frozenset[int]:
+    """The notes that hold one of these words or phrases."""
     if not words:
         return frozenset()
     expression = " OR ".join(map(_quoted, words))

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from vademecum.index.file import immediate, one
+from vademecum.index.vectors import drop_unused
 
 # How many passages of each text column the proof looks for. Each costs one pass over every file of the state.
 _PASSAGES: Final = {
@@ -24,6 +25,15 @@ _PASSAGES: Final = {
     "d.tags": 8,
 }
 _PASSAGE_CHARACTERS: Final = 48
+# And of how many vectors, a stretch of each.
+_NUMBERS: Final = """
+select substr(embedding, 1 + length(embedding) / 2, 48) from (
+    select v.embedding, row_number() over () n, count(*) over () total from vector v
+    where v.content in (select c.content from chunk c join document d on d.id = c.document where d.source = ?1)
+    and not exists (select 1 from chunk c join document d on d.id = c.document
+                    where c.content = v.content and d.source <> ?1)
+) where n * 16 / total > (n - 1) * 16 / total"""
+_REMOVED_VECTORS: Final = "select coalesce(sum(removed), 0) from model"
 _PASSAGE_LEAST: Final = 12
 
 
@@ -32,10 +42,13 @@ class Purged(NamedTuple):
 
     documents: int = 0
     chunks: int = 0
+    vectors: int = 0
     word_rows: int = 0
     warnings: int = 0
     skipped: int = 0
     passages: tuple[str, ...] = ()
+    numbers: tuple[bytes, ...] = ()
+    """Stretches of the bytes of vectors that are gone."""
 
     @property
     def total(self) -> int:
@@ -44,7 +57,7 @@ class Purged(NamedTuple):
 
     def as_json(self) -> dict[str, int]:
         """The counts by kind of row."""
-        return {name: getattr(self, name) for name in self._fields if name != "passages"}
+        return {name: getattr(self, name) for name in self._fields if name not in ("passages", "numbers")}
 
 
 def secure_delete(db: apsw.Connection, *, on: bool) -> None:
@@ -96,10 +109,14 @@ def purge(db: apsw.Connection, source_id: str) -> Purged:
     begin_bulk(db)
     word_rows = unindex_notes(db, "source = ?", source)
     word_rows += unindex_chunks(db, "document in (select id from document where source = ?)", source)
+    numbers = tuple(row[0] for row in db.execute(_NUMBERS, (source,)) if _is_telling(row[0]))
+    removed_before = one(db, _REMOVED_VECTORS)
     db.execute("delete from source where id = ?", (source,))
+    drop_unused(db)
+    vectors = one(db, _REMOVED_VECTORS) - removed_before
     optimise(db)
     secure_delete(db, on=True)
-    return Purged(documents, chunks, word_rows, warnings, skipped, passages)
+    return Purged(documents, chunks, vectors, word_rows, warnings, skipped, passages, numbers)
 
 
 def begin_bulk(db: apsw.Connection) -> None:
@@ -152,6 +169,11 @@ def _passages(db: apsw.Connection, source: int) -> tuple[str, ...]:
     return tuple(passage for passage in found if len(passage) >= _PASSAGE_LEAST and (" " in passage or "/" in passage))
 
 
+def _is_telling(numbers: bytes) -> bool:
+    """Whether a stretch of a vector can stand nowhere by chance: one that is mostly zeros stands in any file."""
+    return 2 * numbers.count(0) < len(numbers)
+
+
 def _spread(db: apsw.Connection, table: str, column: str, source: int, count: int) -> list[str]:
     sql = (
         f"select t from (select {column} t, row_number() over () n, count(*) over () total from {table}"
@@ -166,8 +188,10 @@ def _passage(text: str) -> str:
     return line[-_PASSAGE_CHARACTERS:]
 
 
-def still_holds(db: apsw.Connection, passage: str) -> bool:
-    """Whether a remaining row rightly holds this passage."""
+def still_holds(db: apsw.Connection, passage: str | bytes) -> bool:
+    """Whether a remaining row rightly holds this passage, or these numbers of a vector."""
+    if isinstance(passage, bytes):
+        return one(db, "select 1 from vector where instr(embedding, ?) limit 1", (passage,)) is not None
     chunks = "select 1 from chunk where instr(body, ?1) or instr(headings, ?1) limit 1"
     documents = (
         "select 1 from document where instr(path, ?1) or instr(title, ?1) or instr(aliases, ?1) or instr(tags, ?1)"

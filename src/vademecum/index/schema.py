@@ -4,6 +4,10 @@ Every row hangs off `source` by ON DELETE CASCADE: removing a source is one DELE
 is refused by the foreign key. Ids of sources are never used again, so a late writer cannot reach a newer source.
 The two full-text tables keep no text of their own: they index what two views derive from `document` and `chunk`, so
 an entry can be taken back exactly, and SQLite itself can check that index and text agree.
+
+What is embedded of a chunk is a `content`, held once however many chunks say it: vectors hang off it, so a note that
+moves keeps them, and they go with the last chunk that needs them. `model` counts what came and went of its vectors,
+which tells whoever holds a copy of them whether it is still true.
 """
 
 from __future__ import annotations
@@ -55,9 +59,11 @@ create table document (
     unique (source, path)
 );
 create index document_live on document(source) where removed_at is null;
+create table content (id integer primary key, hash blob not null unique);
 create table chunk (
     id integer primary key,
     document integer not null references document(id) on delete cascade,
+    content integer not null references content(id),
     ordinal integer not null,
     first_line integer not null,
     last_line integer not null,
@@ -65,7 +71,39 @@ create table chunk (
     headings text not null,
     body text not null
 );
-create index chunk_by_document on chunk(document, ordinal);
+create index chunk_by_document on chunk(document, ordinal, content);
+create index chunk_by_content on chunk(content);
+create table model (
+    id integer primary key autoincrement,
+    identity text not null unique,
+    name text not null,
+    dimensions integer not null,
+    answers integer not null,
+    added integer not null default 0,
+    removed integer not null default 0
+);
+create table vector (
+    id integer primary key autoincrement,
+    model integer not null references model(id) on delete cascade,
+    content integer not null references content(id) on delete cascade,
+    unread integer not null,
+    embedding blob not null,
+    unique (content, model)
+);
+create table refusal (
+    content integer not null references content(id) on delete cascade,
+    model integer not null references model(id) on delete cascade,
+    attempts integer not null,
+    reason text not null,
+    primary key (content, model)
+) without rowid;
+create index refusal_by_model on refusal(model);
+create trigger vector_added after insert on vector begin
+    update model set added = added + 1 where id = new.model;
+end;
+create trigger vector_removed after delete on vector begin
+    update model set removed = removed + 1 where id = old.model;
+end;
 create table skipped (
     source integer not null references source(id) on delete cascade,
     path text not null,

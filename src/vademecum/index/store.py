@@ -6,14 +6,13 @@ a second), so that another process hardly waits. Text is handed out only against
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import apsw
 
@@ -25,9 +24,15 @@ from vademecum.errors import (
 )
 from vademecum.index import documents, file
 from vademecum.index import purge as purging
+from vademecum.index.candidates import LOCATED, Admission, Filters, Located, located
 from vademecum.index.documents import IndexedNote
-from vademecum.index.lexical import Filters, WordsLane, WordsQuery, matched_terms, words_lane
+from vademecum.index.lexical import WordsLane, WordsQuery, matched_terms, notes_with_any, words_lane
+from vademecum.index.meaning import MeaningLane, meaning_lane
+from vademecum.index.vectors import Vectors, VectorSet
 from vademecum.vault import FileStamp
+
+if TYPE_CHECKING:
+    from vademecum.index.matrix import Floats
 
 SourceState = Literal["unreachable", "empty", "degraded", "healthy"]
 
@@ -36,9 +41,6 @@ _SCRUB_WAIT_MS: Final = 2000
 BATCH: Final = 256
 """Notes in one transaction."""
 _KEPT_DAYS: Final = 30
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class Restamp(NamedTuple):
@@ -56,17 +58,6 @@ class StoredNote(NamedTuple):
 
     document: int
     fingerprint: bytes
-
-
-class Located(NamedTuple):
-    """Where a note lies, and what `access` needs to judge it; no text. `known` is None when not to be believed."""
-
-    source_id: str
-    path: str
-    disk_path: str
-    private: bool
-    title: str
-    known: FileStamp | None
 
 
 class SourceRow(NamedTuple):
@@ -104,19 +95,6 @@ class NoteText(NamedTuple):
     text: str
 
 
-def _translated(method: Callable[Concatenate[Index, P], R]) -> Callable[Concatenate[Index, P], R]:
-    """Turn the engine's exceptions into ours, at this boundary and nowhere else."""
-
-    @functools.wraps(method)
-    def call(self: Index, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(self, *args, **kwargs)
-        except (apsw.Error, UnicodeDecodeError, json.JSONDecodeError) as exc:
-            raise file.translated(exc, self.path) from exc
-
-    return call  # type: ignore[return-value]  # wraps() forgets that the first argument may be given by name
-
-
 class Index:
     """The index file, open. `read_only` says that the state folder refused writes and only questions can be asked."""
 
@@ -126,6 +104,7 @@ class Index:
         self.read_only = read_only
         self._connection = connection
         self._lane = threading.RLock()
+        self.vectors = Vectors(path, connection, self._write)
 
     @classmethod
     def open(cls, path: Path, *, busy_timeout_s: float) -> Index:
@@ -167,6 +146,7 @@ class Index:
             raise StateReadOnly(f"the index {self.path} cannot be written")
         with self._lane, file.immediate(self._connection) as connection:
             yield connection
+            self.vectors.follow(connection)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -178,21 +158,21 @@ class Index:
             if self._connection.in_transaction:
                 self._end()
 
-    @_translated
+    @file.translating
     def _begin(self) -> None:
         self._connection.execute("begin")
 
-    @_translated
+    @file.translating
     def _end(self) -> None:
         self._connection.execute("commit")
 
-    @_translated
+    @file.translating
     def source(self, source_id: str) -> SourceRow | None:
         """What the index knows of a source; None when it holds nothing of it."""
         row = self._connection.execute(_SOURCES + " where s.source_id = ?", (source_id,)).fetchone()
         return None if row is None else _source_row(row)
 
-    @_translated
+    @file.translating
     def add_source(self, source_id: str, *, kind: str, root: str) -> None:
         """Make the row of a source, to which everything else of it belongs, unless it is there."""
         with self._write() as db:
@@ -201,7 +181,7 @@ class Index:
                 (source_id, kind, root),
             )
 
-    @_translated
+    @file.translating
     def put(self, source: int, notes: Sequence[IndexedNote]) -> None:
         """Put notes into the index, in the place of what stood there; findable when this returns.
 
@@ -210,7 +190,7 @@ class Index:
         with self._write() as db:
             documents.put(db, source, notes)
 
-    @_translated
+    @file.translating
     def restamp(self, notes: Iterable[Restamp]) -> None:
         """Note that files were met with a new stamp, and perhaps another spelling, but with their old content."""
         with self._write() as db:
@@ -220,20 +200,20 @@ class Index:
                 ((*note.stamp, note.settled, note.disk_path, note.date, note.document) for note in notes),
             )
 
-    @_translated
+    @file.translating
     def drop(self, gone: Sequence[int], *, at: str) -> None:
         """Take notes out: their text goes at once, a row with path and hash stays for thirty days."""
         if gone:
             with self._write() as db:
                 documents.drop(db, gone, at=at)
 
-    @_translated
+    @file.translating
     def begin_bulk(self) -> None:
         """Make taking many notes out cheap until the next `scrub`, which has to follow."""
         with self._write() as db:
             purging.begin_bulk(db)
 
-    @_translated
+    @file.translating
     def finish_scan(
         self,
         source: int,
@@ -277,7 +257,7 @@ class Index:
                 (source, at, f"-{_KEPT_DAYS} days"),
             )
 
-    @_translated
+    @file.translating
     def mark_unreachable(self, source: int, *, at: str) -> None:
         """Record an outage. Every row stays, and answers say since when they are stale."""
         with self._write() as db:
@@ -288,13 +268,13 @@ class Index:
 
     # ── removal
 
-    @_translated
+    @file.translating
     def purge(self, source_id: str) -> purging.Purged:
         """Take a source out whole, in one transaction. What it counted is gone when this returns."""
         with self._write() as db:
             return purging.purge(db, source_id)
 
-    @_translated
+    @file.translating
     def scrub(self) -> bool:
         """Overwrite what deleted rows left in the file; False when a reader keeps it from finishing."""
         with self._lane:
@@ -304,7 +284,7 @@ class Index:
             finally:
                 self._connection.set_busy_timeout(self._busy_timeout_ms)
 
-    @_translated
+    @file.translating
     def scrub_pending(self) -> bool:
         """Whether deleted text may still lie in the file."""
         return file.one(self._connection, "select 1 from meta where name = 'scrub'") is not None
@@ -320,29 +300,29 @@ class Index:
         for offset in range(0, length, size):
             yield self._read(which, offset, min(size, length - offset))
 
-    @_translated
+    @file.translating
     def _read(self, which: int, offset: int, amount: int) -> bytes:
         return self._connection.read("main", which, offset, amount)[1]
 
-    @_translated
-    def still_holds(self, passage: str) -> bool:
+    @file.translating
+    def still_holds(self, passage: str | bytes) -> bool:
         """Whether a row that has every right to be here holds this text too."""
         return purging.still_holds(self._connection, passage)
 
-    @_translated
+    @file.translating
     def integrity(self, *, thorough: bool) -> list[str]:
         """What SQLite finds wrong with the file; `thorough` also compares the word indexes with the text."""
         return purging.integrity(self._connection, thorough=thorough)
 
     # ── questions that carry no text
 
-    @_translated
+    @file.translating
     def sources(self) -> dict[str, SourceRow]:
         """Every source of the index, configured or not, by id."""
         rows = self._connection.execute(_SOURCES + " order by source_id")
         return {row.source_id: row for row in map(_source_row, rows)}
 
-    @_translated
+    @file.translating
     def document_count(self, source: int) -> int:
         """How many notes of a source are indexed."""
         count: int = file.one(
@@ -350,14 +330,14 @@ class Index:
         )
         return count
 
-    @_translated
+    @file.translating
     def chunk_count(self, source: int) -> int:
         """How many chunks the notes of a source have."""
         sql = "select count(*) from document d join chunk c on c.document = d.id where d.source = ?"
         count: int = file.one(self._connection, sql, (source,))
         return count
 
-    @_translated
+    @file.translating
     def stamps(self, source: int) -> dict[str, tuple[int, ...]]:
         """The stamp of every indexed note of a source by path; () for one that may not be believed."""
         rows: Any = self._connection.execute(
@@ -367,7 +347,7 @@ class Index:
         )
         return {row[0]: row[1:5] if row[5] else () for row in rows}
 
-    @_translated
+    @file.translating
     def stored_notes(self, source: int, paths: Iterable[str]) -> dict[str, StoredNote]:
         """The row and the fingerprint of those of these notes that are indexed, by path."""
         rows: Any = self._connection.execute(
@@ -377,7 +357,7 @@ class Index:
         )
         return {path: StoredNote(document, fingerprint) for path, document, fingerprint in rows}
 
-    @_translated
+    @file.translating
     def skipped(self, source: int, *, limit: int) -> list[tuple[str, str]]:
         """Files of a source that were skipped one by one, with the reason."""
         rows: Any = self._connection.execute(
@@ -385,7 +365,7 @@ class Index:
         )
         return list(rows)
 
-    @_translated
+    @file.translating
     def warnings(self, source: int, *, limit: int) -> list[tuple[str, int, str]]:
         """Diagnostics of single notes: (path, line, message)."""
         rows: Any = self._connection.execute(
@@ -395,7 +375,7 @@ class Index:
         )
         return list(rows)
 
-    @_translated
+    @file.translating
     def notes_with_warnings(self, source: int) -> int:
         """How many notes of a source have a diagnostic."""
         count: int = file.one(
@@ -407,18 +387,44 @@ class Index:
 
     # ── questions that carry text
 
-    @_translated
+    @file.translating
     def words(self, query: WordsQuery, visible: VisibleSet, filters: Filters) -> WordsLane:
         """Rank chunks and notes by their words."""
-        sources = dict(self._connection.execute("select id, source_id from source"))
-        return words_lane(self._connection, query, visible, sources=sources, filters=filters)
+        return words_lane(self._connection, query, self._admission(query, visible, filters))
 
-    @_translated
+    @file.translating
+    def meaning(
+        self,
+        query: WordsQuery,
+        embedded: Floats,
+        chosen: VectorSet,
+        visible: VisibleSet,
+        filters: Filters,
+        *,
+        beside: WordsLane,
+        backend: str,
+    ) -> MeaningLane:
+        """Rank chunks by how near they lie to an embedded question, and say how near those of another lane lie.
+
+        The words of the question only exclude. `backend` is what should look for neighbours, where that is possible.
+        """
+        table = self.vectors.table(chosen, backend)
+        admission = self._admission(query, visible, filters)
+        return meaning_lane(
+            self._connection, table, embedded, admission, vectors=self.vectors, chosen=chosen, beside=beside
+        )
+
+    def _admission(self, query: WordsQuery, visible: VisibleSet, filters: Filters) -> Admission:
+        sources = dict(self._connection.execute("select id, source_id from source"))
+        excluded = notes_with_any(self._connection, query.excluded)
+        return Admission(visible, filters, sources=sources, excluded=excluded)
+
+    @file.translating
     def matched_terms(self, query: WordsQuery, *, chunk: int | None, document: int) -> list[str]:
         """Which words of the question this chunk, or this whole note, holds."""
         return matched_terms(self._connection, query, chunk=chunk, document=document)
 
-    @_translated
+    @file.translating
     def text(self, visible: VisibleSet, *, document: int, chunk: int | None) -> NoteText | None:
         """The text of a chunk, or of a whole note; None when the caller may not see it or it is gone."""
         sql = _CHUNK_TEXT if chunk is not None else _NOTE_TEXT
@@ -432,20 +438,16 @@ class Index:
             return None
         return found
 
-    @_translated
+    @file.translating
     def locate(self, path: str) -> list[Located]:
         """The notes whose path is this, or else ends with it at a folder's edge; with or without the suffix."""
         rows: Any = self._connection.execute(
-            "select s.source_id, d.path, d.disk_path, d.private, d.title, d.settled, d.size, d.mtime_ns, d.ctime_ns,"
-            " d.inode from document d join source s on s.id = d.source where d.removed_at is null and"
+            f"select {LOCATED} from document d join source s on s.id = d.source where d.removed_at is null and"
             " (d.path = ?1 or d.path = ?1 || '.md' or substr(d.path, -length(?1) - 1) = '/' || ?1"
             "  or substr(d.path, -length(?1) - 4) = '/' || ?1 || '.md') order by d.path, s.source_id",
             (path,),
         )
-        found = [
-            Located(source_id, at, disk, bool(private), title, FileStamp(*stamp) if settled else None)
-            for source_id, at, disk, private, title, settled, *stamp in rows
-        ]
+        found = list(map(located, rows))
         return [note for note in found if note.path in (path, path + ".md")] or found
 
 

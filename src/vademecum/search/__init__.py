@@ -1,8 +1,9 @@
 """From a question in people's words to ranked hits with provenance, and a receipt of what was looked at."""
 
+from vademecum.search.lanes import Lane
 from vademecum.search.query import STOP_WORDS, parse_query
 from vademecum.search.reading import Passage, read_passage
-from vademecum.search.recall import Hit, Include, Lane, Place, Question, Recall, recall
+from vademecum.search.recall import Hit, Include, Place, Question, Recall, recall
 from vademecum.search.receipt import Receipt
 
 __all__ = [

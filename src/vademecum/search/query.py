@@ -7,13 +7,15 @@ phrase, a leading minus leaves notes out, and English function words are dropped
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from vademecum.index import WordsQuery
 
 _MAX_CHARACTERS: Final = 8_000
 _MAX_TERMS: Final = 64
+# About what the model reads at once: a question that is longer would be several, and their mean is none of them.
+_MAX_EMBEDDED: Final = 2_000
 _MAX_TERM: Final = 200
 
 # Measured on the questions of a help vault: dropping these from a query lifts the mean reciprocal rank from .59 to
@@ -45,23 +47,17 @@ def parse_query(text: str, *, without: Sequence[str] = ()) -> WordsQuery:
     `without` are words that leave a note out whatever they look like; a leading minus does so only for a word that
     starts with a letter, and only while something to look for remains.
     """
-    text = text[:_MAX_CHARACTERS]
-    if text.count('"') % 2:  # an unfinished quote is no quote
-        head, _, tail = text.rpartition('"')
-        text = f"{head} {tail}"
     phrases: list[str] = []
     words: list[str] = []
     minus: list[str] = []
-    for piece in _PIECE.finditer(text):
-        found = _words(piece["phrase"] or piece["bare"] or "")
-        if not found:
-            continue
-        if piece["minus"] and found[0][0].isalpha():
-            minus.append(" ".join(found))
-        elif piece["phrase"] is not None:
-            phrases.append(" ".join(found))
+    pieces = list(_pieces(text))
+    for piece in pieces:
+        if piece.excludes:
+            minus.append(" ".join(piece.words))
+        elif piece.is_phrase:
+            phrases.append(" ".join(piece.words))
         else:
-            words += found
+            words += piece.words
     if not (phrases or words):
         words, minus = [word for item in minus for word in item.split()], []
     parts = [part for word in words for part in _parts(word)]
@@ -69,8 +65,38 @@ def parse_query(text: str, *, without: Sequence[str] = ()) -> WordsQuery:
     terms = telling or ([] if phrases else words)
     excluded = minus + [" ".join(_words(word)) for word in without]
     return WordsQuery(
-        terms=_distinct(terms), phrases=_distinct(phrases), excluded=tuple(word for word in _distinct(excluded) if word)
+        terms=_distinct(terms),
+        phrases=_distinct(phrases),
+        excluded=tuple(word for word in _distinct(excluded) if word),
+        name=tuple(word for piece in pieces if not piece.excludes for word in piece.words)[:_MAX_TERMS],
     )
+
+
+def meaning_of(text: str) -> str:
+    """A question as a model reads it: as it was typed, without quotes and without what is to be left out."""
+    pieces = list(_pieces(text))
+    asked = " ".join(p.typed for p in pieces if not p.excludes) or " ".join(p.typed for p in pieces)
+    return asked[:_MAX_EMBEDDED]
+
+
+class _Piece(NamedTuple):
+    typed: str
+    words: list[str]
+    is_phrase: bool
+    excludes: bool
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    """The phrases and words of a question that hold anything to look for, in order."""
+    text = text[:_MAX_CHARACTERS]
+    if text.count('"') % 2:  # an unfinished quote is no quote
+        head, _, tail = text.rpartition('"')
+        text = f"{head} {tail}"
+    for piece in _PIECE.finditer(text):
+        typed = piece["phrase"] or piece["bare"] or ""
+        if found := _words(typed):
+            excludes = piece["minus"] is not None and found[0][0].isalpha()
+            yield _Piece(typed, found, piece["phrase"] is not None, excludes)
 
 
 def _words(text: str) -> list[str]:
@@ -83,4 +109,8 @@ def _parts(word: str) -> list[str]:
 
 
 def _distinct(words: Sequence[str]) -> tuple[str, ...]:
-    return tuple({word.casefold(): word for word in reversed(words)}.values())[::-1][:_MAX_TERMS]
+    """The first so many different ones, as they were first written."""
+    first: dict[str, str] = {}
+    for word in words:
+        first.setdefault(word.casefold(), word)
+    return tuple(first.values())[:_MAX_TERMS]

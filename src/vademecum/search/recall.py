@@ -1,7 +1,7 @@
 """The one way from a question to hits.
 
 visible set → lanes → one score per hit → at most two hits a note → each survivor proven readable on disk → receipt.
-Reranking, fusion with vectors and memories join here later; no surface has a second read path.
+Memories join here later; no surface has a second read path.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from vademecum.access import UNKNOWN, Caller, Policy, VisibleSet, policy_of, readable_note, visible_notes
 from vademecum.errors import NoteError, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
-from vademecum.index import Candidate, Filters, Index, NoteText, SourceRow, WordsLane, WordsQuery
+from vademecum.index import Filters, Index, NoteText, SourceRow, WordsQuery
+from vademecum.search.fusion import Part, Ranked
+from vademecum.search.lanes import HITS_PER_NOTE, Asking, Lane
 from vademecum.search.query import parse_query
-from vademecum.search.receipt import Coverage, LaneReport, Receipt
+from vademecum.search.receipt import Coverage, Receipt
 
-Lane = Literal["words", "meaning", "hybrid"]
+if TYPE_CHECKING:
+    from vademecum.embedding import Models
+
 Include = Literal["all", "memories", "sources"]
 
-# What a note's own row adds to its best chunk (chosen on halves of a question set, decision 0005).
-NOTE_WEIGHT: Final = 0.7
-_HITS_PER_NOTE: Final = 2
 _CONTENT_CHARACTERS: Final = 900
 _LEAST_EXCERPT: Final = 20
 _SAMPLE: Final = 5
@@ -59,6 +60,8 @@ class Question:
     without: tuple[str, ...] = ()
     filters: Filters = ANY_NOTE
     explain: bool = False
+    rerank: bool | None = None
+    """Whether the reranker reads the best hits again; as it is set when None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +136,6 @@ class Recall:
         }
 
 
-class _Ranked(NamedTuple):
-    candidate: Candidate
-    raw: float
-    chunk_part: float
-    note_part: float
-
-
 def visible_in(
     index: Index, places: Mapping[str, Place], caller: Caller
 ) -> tuple[VisibleSet, dict[str, SourceRow], frozenset[str]]:
@@ -156,13 +152,13 @@ def visible_in(
     return visible_notes(caller, policies), rows, offline
 
 
-def recall(question: Question, index: Index, places: Mapping[str, Place], caller: Caller) -> Recall:
+def recall(question: Question, index: Index, places: Mapping[str, Place], caller: Caller, models: Models) -> Recall:
     """Answer a question from these sources for this caller."""
     with index.snapshot():
-        return _recall(question, index, places, caller)
+        return _recall(question, index, places, caller, models)
 
 
-def _recall(question: Question, index: Index, places: Mapping[str, Place], caller: Caller) -> Recall:
+def _recall(question: Question, index: Index, places: Mapping[str, Place], caller: Caller, models: Models) -> Recall:
     started = time.perf_counter()
     chosen = question.filters.sources
     places = {key: p for key, p in places.items() if chosen is None or key in chosen}
@@ -170,34 +166,21 @@ def _recall(question: Question, index: Index, places: Mapping[str, Place], calle
         places = {}
     visible, rows, offline = visible_in(index, places, caller)
     query = parse_query(question.text, without=question.without)
-    lane = WordsLane() if question.lane == "meaning" else index.words(query, visible, question.filters)
-    withheld: Counter[str] = Counter(lane.withheld.values())
+    again = bool(models.settings.values["recall.rerank"]) if question.rerank is None else question.rerank
+    asking = Asking(question.text, query, question.filters, index=index, visible=visible, models=models)
+    ranking = asking.rank(question.lane, again=again)
+    withheld: Counter[str] = Counter(ranking.withheld.values())
     answer = _Answer(question, query, index, visible, places=places, offline=offline, withheld=withheld)
-    hits = tuple(answer.hits(_ranked(lane)))
+    hits = tuple(answer.hits(ranking.ranked))
     receipt = Receipt(
         searched=tuple(_coverage(places[key], rows.get(key), index, key in offline) for key in sorted(places)),
-        lanes=_lanes(question.lane),
+        lanes=ranking.lanes,
+        vectors=ranking.vectors,
         withheld=dict(withheld),
         empty_query=query.empty,
         took_ms=round((time.perf_counter() - started) * 1000, 1),
     )
     return Recall(question.text, hits, receipt)
-
-
-def _ranked(lane: WordsLane) -> list[_Ranked]:
-    """Every candidate with its score: a chunk's own and its note's, or the note's alone."""
-    notes = {candidate.document: candidate for candidate in lane.notes}
-    ranked = []
-    for chunk in lane.chunks:
-        note = notes[chunk.document].score * NOTE_WEIGHT if chunk.document in notes else 0.0
-        ranked.append(_Ranked(chunk, chunk.score + note, chunk.score, note))
-    with_chunk = {chunk.document for chunk in lane.chunks}
-    for whole in lane.notes:
-        if whole.document not in with_chunk:
-            part = whole.score * NOTE_WEIGHT
-            ranked.append(_Ranked(whole, part, 0.0, part))
-    ranked.sort(key=lambda r: (-r.raw, r.candidate.place))
-    return ranked
 
 
 class _Answer:
@@ -223,31 +206,31 @@ class _Answer:
         self.withheld = withheld
         self._refused: set[int] = set()
 
-    def hits(self, ranked: Sequence[_Ranked]) -> Iterator[Hit]:
+    def hits(self, ranked: Sequence[Ranked]) -> Iterator[Hit]:
         """At most two hits a note, best first, each proven readable now."""
         given, per_note = 0, Counter[int]()
         for item in ranked:
-            document = item.candidate.document
+            document = item.evidence.document
             if given == self.question.limit:
                 return
-            if document in self._refused or per_note[document] == _HITS_PER_NOTE:
+            if document in self._refused or per_note[document] == HITS_PER_NOTE:
                 continue
-            hit = self._hit(item, top=ranked[0].raw)
+            hit = self._hit(item)
             if hit is not None:
                 given += 1
                 per_note[document] += 1
                 yield hit
 
-    def _hit(self, item: _Ranked, *, top: float) -> Hit | None:
-        candidate = item.candidate
-        text = self.index.text(self.visible, document=candidate.document, chunk=candidate.chunk)
+    def _hit(self, item: Ranked) -> Hit | None:
+        evidence = item.evidence
+        text = self.index.text(self.visible, document=evidence.document, chunk=evidence.chunk)
         if text is None:
             return None
         place = self.places[text.source_id]
         try:
             stale, private = self._checked(text, place)
         except NoteError as exc:
-            self._refused.add(candidate.document)
+            self._refused.add(evidence.document)
             self.withheld[_reason(exc)] += 1
             return None
         path = place.root / text.disk_path
@@ -264,11 +247,11 @@ class _Answer:
             line_start=text.first_line,
             line_end=text.last_line,
             content=_content(text, self.query, header=f"[{place.note_header}: {path}]\n" if whole else ""),
-            score=round(item.raw / top, 4) if top > 0 else 0.0,
-            lanes=("words",),
+            score=round(item.score, 4),
+            lanes=(*(["words"] if evidence.words else []), *(["meaning"] if evidence.near else [])),
             stale=stale,
             private=private,
-            explain=self._explained(item, top) if self.question.explain else None,
+            explain=self._explained(item) if self.question.explain else None,
         )
 
     def _checked(self, text: NoteText, place: Place) -> tuple[bool, bool]:
@@ -286,22 +269,28 @@ class _Answer:
         )
         return now.stamp != text.stamp, now.private
 
-    def _explained(self, item: _Ranked, top: float) -> dict[str, Any]:
+    def _explained(self, item: Ranked) -> dict[str, Any]:
         """The parts of the score, which add up to it, and the words that were met."""
-        candidate = item.candidate
+        evidence = item.evidence
         return {
-            "parts": [
-                {"name": "words.chunk", "value": round(item.chunk_part / top, 4), "bm25": round(item.chunk_part, 4)},
-                {
-                    "name": "words.note",
-                    "value": round(item.raw / top, 4) - round(item.chunk_part / top, 4),
-                    "bm25": round(item.note_part / NOTE_WEIGHT, 4),
-                    "weight": NOTE_WEIGHT,
-                },
-            ],
-            "divided_by": round(top, 4),
-            "matched_terms": self.index.matched_terms(self.query, chunk=candidate.chunk, document=candidate.document),
+            "parts": _parts(item.parts, round(item.score, 4)),
+            "matched_terms": self.index.matched_terms(self.query, chunk=evidence.chunk, document=evidence.document),
         }
+
+
+def _parts(parts: Sequence[Part], score: float) -> list[dict[str, Any]]:
+    """The parts to four digits; what rounding loses is in the largest of them, so that they still add up."""
+    values = [round(part.value, 4) for part in parts]
+    if values:
+        values[values.index(max(values))] += round(score - sum(values), 4)
+    return [
+        {
+            "name": part.name,
+            "value": round(value, 4),
+            **{name: round(figure, 4) for name, figure in part.figures.items()},
+        }
+        for part, value in zip(parts, values, strict=True)
+    ]
 
 
 def _reason(exc: NoteError) -> str:
@@ -334,14 +323,6 @@ def _content(text: NoteText, query: WordsQuery, *, header: str) -> str:
         start = body.find(" ", start, start + 40) + 1 or start
     head, tail = ("…" if start else ""), ("…" if start + room < len(body) else "")
     return header + head + body[start : start + room - 2].rstrip() + tail
-
-
-def _lanes(lane: Lane) -> dict[str, LaneReport]:
-    no_model = LaneReport("off", "no embedding model is installed")
-    return {
-        "words": LaneReport("off", "not asked for") if lane == "meaning" else LaneReport("ok"),
-        "meaning": LaneReport("off", "not asked for") if lane == "words" else no_model,
-    }
 
 
 def _coverage(place: Place, row: SourceRow | None, index: Index, offline: bool) -> Coverage:

@@ -36,12 +36,40 @@ class LaneReport(NamedTuple):
         return {"state": self.state, "reason": self.reason}
 
 
+class NextSet(NamedTuple):
+    """Vectors of another model that are being made, and answer when none is missing."""
+
+    model: str
+    have: int
+    pending: int
+
+
+class VectorsReport(NamedTuple):
+    """The vectors that answered, of the whole index.
+
+    `pending` texts have none yet, `refused` ones were given up; `backend` is what looked for neighbours, None where
+    nobody did.
+    """
+
+    have: int = 0
+    pending: int = 0
+    refused: int = 0
+    model: str | None = None
+    backend: str | None = None
+    next: NextSet | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The report with the names of the wire."""
+        return {**self._asdict(), "next": None if self.next is None else self.next._asdict()}
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What one answer covered."""
 
     searched: tuple[Coverage, ...]
     lanes: Mapping[str, LaneReport]
+    vectors: VectorsReport
     withheld: Mapping[str, int]
     empty_query: bool
     took_ms: float
@@ -72,7 +100,7 @@ class Receipt:
                     for path, reason in s.sample
                 ][:10],
             },
-            "vectors": {"have": 0, "pending": 0, "model": None, "backend": None},
+            "vectors": self.vectors.as_json(),
             "lanes": {name: lane.as_json() for name, lane in self.lanes.items()},
             "withheld": {"count": sum(self.withheld.values()), "by_reason": dict(sorted(self.withheld.items()))},
             "empty_query": self.empty_query,
@@ -88,11 +116,10 @@ class Receipt:
         parts += [f"{s.name} is offline, its notes may be stale" for s in self._offline()]
         if self.empty_query:
             parts.append("the question holds no word to look for")
-        for name, lane in self.lanes.items():
-            if lane.state != "ok":
-                parts.append(
-                    f"{name} lane {lane.state} ({lane.reason})" if lane.reason else f"{name} lane {lane.state}"
-                )
+        parts += [told for name, lane in self.lanes.items() if (told := _lane(name, lane))]
+        if self.vectors.next is not None:
+            built = self.vectors.next
+            parts.append(f"vectors of {built.model} are being made, {_count(built.pending, 'text')} to go")
         reasons = self._skipped()
         if reasons:
             parts.append(f"{_count(reasons.total(), 'file')} not indexed ({_by_reason(reasons)})")
@@ -108,6 +135,14 @@ class Receipt:
         for source in self.searched:
             total.update(source.skipped)
         return total
+
+
+def _lane(name: str, lane: LaneReport) -> str:
+    """What a reader has to know of a lane; "" when it did all it could."""
+    if lane.state == "ok":
+        return lane.reason or ""
+    label = name if name == "reranker" else f"{name} lane"
+    return f"{label} {lane.state} ({lane.reason})" if lane.reason else f"{label} {lane.state}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from vademecum.config import Settings, file_lock
-from vademecum.errors import StateBusy
+from vademecum.errors import StateBusy, StateError
 from vademecum.index import Index, Purged
 from vademecum.sources.registry import Registry, Source
 
+EVALUATIONS_LOCK: Final = "eval.lock"
+_EVALUATIONS_WAIT_S: Final = 60.0
 _BLOCK_BYTES: Final = 1 << 24
 _INDEX_FILE: Final = re.compile(r"index-\d+\.db(?:-wal|-shm|-journal)?").fullmatch
 
@@ -82,7 +85,7 @@ def remove(source_id: str, source: Source | None, *, registry: Registry, index: 
     with registry.discarding(source_id):  # so that no new connection of the same folder comes in between
         purged = index.purge(source_id)
     swept = sweep(settings)
-    return Removal(source, purged, prove(index, settings, purged.passages), swept)
+    return Removal(source, purged, prove(index, settings, [*purged.passages, *purged.numbers]), swept)
 
 
 def finish_removals(registry: Registry, index: Index, settings: Settings) -> Proof | None:
@@ -91,15 +94,17 @@ def finish_removals(registry: Registry, index: Index, settings: Settings) -> Pro
     Rows of sources that are on no list any more are judged while nobody can change the list. Raises
     SourcesFileCorrupt, and then nothing is purged.
     """
+    sweep_evaluations(settings)
     if not registry.exists():  # lost rather than emptied: a removal leaves an empty list behind
         return None
     complete = registry.ids().issuperset(index.sources())
     if complete and (not index.scrub_pending() or _somebody_syncs(settings)):
         return None
-    passages: list[str] = []
+    passages: list[str | bytes] = []
     with registry.locked():
         for source_id in set(index.sources()) - registry.ids():
-            passages += index.purge(source_id).passages
+            purged = index.purge(source_id)
+            passages += (*purged.passages, *purged.numbers)
     return prove(index, settings, passages)
 
 
@@ -114,11 +119,11 @@ def _somebody_syncs(settings: Settings) -> bool:
     return False
 
 
-def prove(index: Index, settings: Settings, passages: Sequence[str]) -> Proof:
-    """Clean the file, then search every byte of the state for the removed passages."""
+def prove(index: Index, settings: Settings, passages: Sequence[str | bytes]) -> Proof:
+    """Clean the file, then search every byte of the state for the removed passages, and numbers of removed vectors."""
     cleaned = index.scrub()
     files, size, found, unread = _search_bytes(_state_bytes(index, settings), passages)
-    residue = [(str(path), passage) for path, passage in found if not index.still_holds(passage)]
+    residue = [(str(path), _told(passage)) for path, passage in found if not index.still_holds(passage)]
     return Proof(
         files=files,
         bytes=size,
@@ -130,12 +135,12 @@ def prove(index: Index, settings: Settings, passages: Sequence[str]) -> Proof:
 
 
 def _search_bytes(
-    files: Iterator[tuple[Path, Iterator[bytes]]], passages: Sequence[str]
-) -> tuple[int, int, list[tuple[Path, str]], list[str]]:
+    files: Iterator[tuple[Path, Iterator[bytes]]], passages: Sequence[str | bytes]
+) -> tuple[int, int, list[tuple[Path, str | bytes]], list[str]]:
     """Look for every passage in the bytes of every file: files read, bytes read, what was found, what was not read."""
-    needles = [(passage, passage.encode()) for passage in passages]
+    needles = [(passage, passage.encode() if isinstance(passage, str) else passage) for passage in passages]
     overlap = max((len(needle) for _, needle in needles), default=1) - 1
-    count, size, found, unread = 0, 0, dict[tuple[Path, str], None](), list[str]()
+    count, size, found, unread = 0, 0, dict[tuple[Path, str | bytes], None](), list[str]()
     for path, blocks in files:
         tail = b""
         try:
@@ -147,6 +152,10 @@ def _search_bytes(
             unread.append(f"{path} could not be searched: {exc.strerror}")
         count += 1
     return count, size, list(found), unread
+
+
+def _told(passage: str | bytes) -> str:
+    return passage if isinstance(passage, str) else f"vector {passage[:8].hex()}…"
 
 
 def _state_bytes(index: Index, settings: Settings) -> Iterator[tuple[Path, Iterator[bytes]]]:
@@ -199,7 +208,23 @@ def sweep(settings: Settings) -> int:
     for path in old:
         with suppress(OSError):  # what stays is met by the search that follows
             path.unlink(missing_ok=True)
+    sweep_evaluations(settings)
     return len(old)
+
+
+def sweep_evaluations(settings: Settings) -> None:
+    """Delete what killed evaluations left: copies of text below run/ that no purge reaches. One that runs is let be."""
+    left = list(settings.run_dir.glob("eval-*/"))
+    if not left:
+        return
+    with file_lock(settings.run_dir / EVALUATIONS_LOCK, wait_s=_EVALUATIONS_WAIT_S, what="the folder of evaluations"):
+        for folder in left:
+            try:
+                # A lock, not the process id in the name: ids are given out again, and differ between containers.
+                with file_lock(folder / "alive.lock", wait_s=0, what="this evaluation"):
+                    shutil.rmtree(folder, ignore_errors=True)
+            except StateError:  # in use, or gone by now
+                continue
 
 
 def state_files(settings: Settings) -> Iterator[Path]:

@@ -147,6 +147,8 @@ class _Sync:
         self.report = SyncReport(source.id)
         self.skipped: list[tuple[str, str]] = []
         self._emptied: list[int] = []
+        # Notes that have gone from their path, by what they held, until one of them turns up somewhere else.
+        self._gone: dict[bytes, list[int]] = {}
 
     def run(self, row: SourceRow) -> SyncReport:
         filters, self.report.diagnostics = self.source.connector.ignore_filters(self.source.root)
@@ -167,8 +169,12 @@ class _Sync:
         bulk = len(stored) > _BULK
         if bulk:
             self.index.begin_bulk()
+        ignores = Ignores(self.source.exclude, ignored)
+        for path, note in stored.items():
+            if _has_gone(path, scan, ignores):
+                self._gone.setdefault(note.fingerprint, []).append(note.document)
         self._index(row, scan, pending, stored=stored)
-        self._drop_missing(row, scan, stored, Ignores(self.source.exclude, ignored))
+        self._drop_missing(row, scan, stored, ignores)
         if bulk:
             self.index.scrub()
         self._finish(row, scan, filters)
@@ -232,7 +238,17 @@ class _Sync:
         if is_binary(content):
             return "binary"
         text = content.decode("utf-8", "replace")
-        return _parsed(file, text) if text.strip(_BLANK) else "empty"
+        if not text.strip(_BLANK):
+            return "empty"
+        return _parsed(file, text, moved_from=self._moved_from(file) if old is None else None)
+
+    def _moved_from(self, file: _File) -> int | None:
+        """The document of a note that has gone from another path with just these bytes: it was moved, not written."""
+        gone = self._gone.get(file.fingerprint)
+        if not gone:
+            return None
+        self.report.removed += 1
+        return gone.pop()
 
     def _leave_out(self, path: str, reason: str, old: StoredNote | None) -> None:
         """Account for a file that is not indexed, and take out what was indexed of it before."""
@@ -250,8 +266,7 @@ class _Sync:
 
     def _drop_missing(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote], ignores: Ignores) -> None:
         """Drop what is gone, unless its absence proves nothing, and in any case what is ignored now."""
-        unlisted = tuple(folder + "/" for folder in scan.unlisted)
-        ignored, gone = [], []
+        ignored = []
         for path, note in stored.items():
             if path in scan.files:
                 continue
@@ -259,15 +274,14 @@ class _Sync:
                 self._keep_unreadable(path)
             elif ignores.covers(path):
                 ignored.append(note.document)
-            elif not scan.truncated and not path.startswith(unlisted):
-                gone.append(note.document)
+        gone = [document for documents in self._gone.values() for document in documents]
         if not scan.files and len(gone) >= PLAUSIBLE_LOSS and row.held_since is None:
             self.report.held = True
             self.report.diagnostics.append(
                 f"the root holds no note while {len(gone)} are indexed; they are kept until the next sync agrees"
             )
             gone = []
-        self.report.removed = len(gone) + len(ignored) + len(self._emptied)
+        self.report.removed += len(gone) + len(ignored) + len(self._emptied)
         self.index.drop([*gone, *ignored, *self._emptied], at=now())
 
     def _keep_unreadable(self, path: str) -> None:
@@ -323,7 +337,14 @@ class _File(NamedTuple):
         return self.stamp.inode != -1 and time.time_ns() - self.stamp.newest_ns > _SETTLING_NS
 
 
-def _parsed(file: _File, text: str) -> IndexedNote:
+def _has_gone(path: str, scan: Scan, ignores: Ignores) -> bool:
+    """Whether the absence of a note that was indexed means that it is gone, rather than that it was not looked at."""
+    if path in scan.files or path in scan.unreadable or ignores.covers(path):
+        return False
+    return not scan.truncated and not path.startswith(tuple(folder + "/" for folder in scan.unlisted))
+
+
+def _parsed(file: _File, text: str, *, moved_from: int | None) -> IndexedNote:
     from vademecum.markdown import cut, parse
 
     name = file.path.rpartition("/")[2]
@@ -337,6 +358,7 @@ def _parsed(file: _File, text: str) -> IndexedNote:
         date=_day(file.stamp.mtime_ns),
         note=note,
         chunks=cut(note),
+        moved_from=moved_from,
     )
 
 
