@@ -22,6 +22,15 @@ from pathlib import Path
 
 import apsw
 
+# For a child that measures itself. What the system counts as its greatest memory may include its parent's.
+PEAK = """
+def peak_mb():
+    import resource, sys
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
+"""
 RESULTS = Path(__file__).parent / "results"
 HUB_NOTES = 6_571
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.measure import Figure
+from benchmarks.measure import PEAK, Figure
 from benchmarks.quality.scores import EXAMPLE_VAULT, models_folder
 from vademecum import config
 from vademecum.app import Vademecum
@@ -34,14 +34,6 @@ _EVERY: Final = 3  # note of a large vault
 _LARGE: Final = 100  # notes
 
 # The high-water mark of this very program: what getrusage says counts the parent that started it, too.
-PEAK: Final = """
-def peak_mb():
-    import resource, sys
-    if sys.platform == "darwin":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
-"""
 _CHILD: Final = f"""{PEAK}
 import sys
 from dataclasses import replace

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from benchmarks.latency.embedding import PEAK
 from benchmarks.make_vault import Maker, build
-from benchmarks.measure import Figure, cpu, wall
+from benchmarks.measure import PEAK, Figure, cpu, wall
 from benchmarks.quality.scores import models_folder
 from vademecum import config
 from vademecum.access import OWNER

@@ -9,17 +9,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.measure import Figure, big_vault, cpu, floor_index, floor_walk, interleaved, median_ratio
+from benchmarks.measure import PEAK, Figure, big_vault, cpu, floor_index, floor_walk, interleaved, median_ratio
 from vademecum import config
 from vademecum.app import Vademecum
 
-_PEAK = """
-import resource, sys
+_PEAK = f"""{PEAK}
+import sys
 from vademecum import config
 from vademecum.app import Vademecum
-app = Vademecum(config.load({"VADE_HOME": sys.argv[1]}))
+app = Vademecum(config.load({{"VADE_HOME": sys.argv[1]}}))
 app.add("obsidian", sys.argv[2])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_mb())
 """
 
 
@@ -58,7 +58,7 @@ def _indexing(vault: Path, work: Path, rounds: int) -> list[Figure]:
     peak = subprocess.run(
         [sys.executable, "-c", _PEAK, str(work / "peak"), str(vault)], capture_output=True, text=True, check=True
     )
-    megabytes = int(peak.stdout) / 1024 if sys.platform != "darwin" else int(peak.stdout) / 1024**2
+    megabytes = float(peak.stdout)
     return [
         Figure(
             "index text / floor", median_ratio(indexed, floor), 8, " ×", {"cpu_s": min(indexed), "floor_s": min(floor)}
