@@ -18,12 +18,11 @@ from vademecum.index.store import (
     SourceState,
     StoredNote,
 )
-from vademecum.index.vectors import MOST_ATTEMPTS, NOT_SENT, ChunkSaid, Vectors, VectorSet
+from vademecum.index.vectors import MOST_ATTEMPTS, ChunkSaid, Vectors, VectorSet
 
 __all__ = [
     "BATCH",
     "MOST_ATTEMPTS",
-    "NOT_SENT",
     "Candidate",
     "ChunkSaid",
     "Filters",
