@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loopback import LoopbackServer, Reply, Request, Serve
 
+from loopback import LoopbackServer, Reply, Request, Serve
 from process import offline_prefix, run_python
 from vademecum.config import Settings
 from vademecum.embedding import Embedder, open_embedder
