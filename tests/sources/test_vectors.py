@@ -548,6 +548,19 @@ def test_a_server_s_new_version_of_its_model_is_noticed_and_embeds_anew(
     assert (report.embedded, report.answers) == (5, True)
 
 
+def test_a_server_on_this_machine_is_given_one_text_at_a_time_so_that_a_kill_loses_one(
+    bench: Workbench, write_tree: WriteTree, serve: Serve
+) -> None:
+    bench.add(write_tree(NOTES))
+    sizes: list[int] = []
+
+    def say(texts: Sequence[str]) -> None:
+        sizes.append(len(texts))
+
+    ollama(bench, serve(Ollama(say=say)).url).embed()
+    assert set(sizes) == {1}
+
+
 def test_a_server_that_is_away_while_nothing_is_missing_is_no_trouble(
     bench: Workbench, write_tree: WriteTree, serve: Serve
 ) -> None:

@@ -44,9 +44,10 @@ class _Served:
         address = _address(str(settings.values["embedding.url"]) or self.usual_url)
         _check_consent(address, str(settings.values["embedding.allow_host"]))
         self.name = f"{self.kind}:{model}"
-        self.batch = BATCH
         self.remarks: tuple[str, ...] = ()
         self.host = "" if is_loopback(address.hostname or "") else address.hostname or ""
+        # On this machine a request costs nothing, and a run that is killed loses one text, not sixteen.
+        self.batch = BATCH if self.host else 1
         self._model = model
         self._url = address.geturl().rstrip("/")
         self._host = address.hostname or ""

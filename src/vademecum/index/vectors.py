@@ -67,14 +67,13 @@ def content_hash(title: str, headings: str, body: str) -> bytes:
     return hashlib.sha256(told).digest()[:_HASH_BYTES]
 
 
-def drop_unused(db: apsw.Connection, contents: Sequence[int] | None = None) -> int:
-    """Delete those of these contents (or of all) that no chunk says any more, and their vectors; how many."""
+def drop_unused(db: apsw.Connection, contents: Sequence[int] | None = None) -> None:
+    """Delete those of these contents (or of all) that no chunk says any more, and their vectors."""
     unused = "not exists (select 1 from chunk where chunk.content = content.id)"
     if contents is None:
         db.execute(f"delete from content where {unused}")
-        return db.changes()
-    db.executemany(f"delete from content where id = ? and {unused}", ((content,) for content in contents))
-    return len(contents)
+    else:
+        db.executemany(f"delete from content where id = ? and {unused}", ((content,) for content in contents))
 
 
 class Vectors:
