@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from benchmarks import scale
 from benchmarks.latency import embedding, meaning, recall, text
 from benchmarks.measure import write_results
 from benchmarks.quality import scores
@@ -14,6 +15,7 @@ BENCHMARKS = {
     "quality": scores.run,
     "meaning": meaning.run,
     "embedding": embedding.run,
+    "scale": scale.run,
 }
 
 

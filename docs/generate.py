@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from docs.rows import with_rows
 
 from vademecum.cli.main import vade
 from vademecum.cli.output import EXIT_STATUS
@@ -44,6 +45,7 @@ _STATUSES: Final = (
 def pages() -> dict[str, str]:
     """Every generated page: its path below docs/, and its text."""
     return {
+        "architecture.md": with_rows((FOLDER / "architecture.md").read_text(encoding="utf-8")),
         "errors.md": _HEADER + _errors(),
         "reference/cli.md": _HEADER + _command_line(),
         "reference/settings.md": _HEADER + _settings(),

@@ -101,19 +101,40 @@ def live_documents(settings: Settings) -> list[dict[str, Any]]:
 def content(settings: Settings) -> list[tuple[Any, ...]]:
     """Everything that an index says of its notes, but row numbers and stamps: equal for two indexes of one vault."""
     with index_rows(settings) as connection:
-        return list(
-            connection.execute(
-                "select s.source_id, d.path, d.disk_path, d.fingerprint, d.private, d.title, d.aliases, d.tags,"
-                " d.headings, d.properties, c.ordinal, c.first_line, c.last_line, c.key, c.headings, c.body"
-                " from document d join source s on s.id = d.source left join chunk c on c.document = d.id"
-                " where d.removed_at is null order by s.source_id, d.path, c.ordinal"
-            )
-        )
+        return [row for sql in (_TEXT, *_SHAPE) for row in connection.execute(sql)]
+
+
+_TEXT = (
+    "select s.source_id, d.path, d.disk_path, d.fingerprint, d.private, d.title, d.aliases, d.tags, d.headings,"
+    " d.properties, c.ordinal, c.first_line, c.last_line, c.key, c.headings, c.body"
+    " from document d join source s on s.id = d.source left join chunk c on c.document = d.id"
+    " where d.removed_at is null order by s.source_id, d.path, c.ordinal"
+)
+_SHAPE = (
+    "select s.source_id, f.path, above.path, group_concat(d.path, '|' order by d.path) from folder f"
+    " join source s on s.id = f.source left join folder above on above.id = f.parent"
+    " left join document d on d.folder = f.id group by f.id order by 1, 2",
+    *(
+        f"select s.source_id, d.path, {columns} from {table} t join document d on d.id = t.document"
+        " join source s on s.id = d.source order by 1, 2, 3, 4"
+        for table, columns in {
+            "name": "t.name, t.alias",
+            "link": "t.ordinal, t.line, t.embed, t.name, t.target, t.heading, t.block, t.label, t.property",
+            "heading": "t.line, t.level, t.text",
+            "block": "t.ordinal, t.first_line, t.last_line, t.name",
+            "tag": "t.name, t.spelling",
+        }.items()
+    ),
+    "select s.source_id, k.path, k.reason, k.name from skipped k join source s on s.id = k.source order by 1, 2",
+)
 
 
 def counts(settings: Settings) -> Mapping[str, int]:
     """Rows of every ordinary table."""
-    tables = ("source", "document", "content", "chunk", "vector", "refusal", "skipped", "warning")
+    tables = (
+        *("source", "document", "content", "chunk", "vector", "refusal", "skipped", "warning"),
+        *("folder", "name", "link", "heading", "block", "tag"),
+    )
     with index_rows(settings) as connection:
         return {table: connection.execute(f"select count(*) from {table}").fetchone()[0] for table in tables}
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.measure import PEAK, Figure, big_vault, cpu, floor_index, floor_walk, interleaved, median_ratio
 from vademecum import config
+from vademecum.access import OWNER, WHOLE, visible_notes
 from vademecum.app import Vademecum
+from vademecum.graph import Links
+from vademecum.index import shape
+from vademecum.markdown import note
 
 _PEAK = f"""{PEAK}
 import sys
@@ -48,21 +55,38 @@ def _indexing(vault: Path, work: Path, rounds: int) -> list[Figure]:
         app.add("obsidian", str(vault), name="bench")
         apps.append(app)
 
-    floor, indexed, removed = [], [], []
+    floor, indexed, removed, shapeless, resolved = [], [], [], [], []
     for _ in range(rounds):
         floor.append(cpu(lambda: floor_index(vault, work / "floor.db")))
         indexed.append(cpu(index))
         app = apps.pop()
+        resolved.append(cpu(lambda app=app: _resolve_all(app)))  # type: ignore[misc]
         removed.append(cpu(lambda app=app: app.remove("bench")))  # type: ignore[misc]
         app.close()
+        with _without_shape():
+            shapeless.append(cpu(index))
+        apps.pop().close()
+    graph = [whole - text + links for whole, text, links in zip(indexed, shapeless, resolved, strict=True)]
     peak = subprocess.run(
         [sys.executable, "-c", _PEAK, str(work / "peak"), str(vault)], capture_output=True, text=True, check=True
     )
     megabytes = float(peak.stdout)
     return [
         Figure(
-            "index text / floor", median_ratio(indexed, floor), 8, " ×", {"cpu_s": min(indexed), "floor_s": min(floor)}
+            "index text / floor",
+            median_ratio(shapeless, floor),
+            8,
+            " ×",
+            {"cpu_s": min(shapeless), "floor_s": min(floor)},
         ),
+        Figure(
+            "graph, and every link resolved once / floor",
+            median_ratio(graph, floor),
+            1,
+            " ×",
+            {"cpu_s": statistics.median(graph), "resolving_s": min(resolved), "floor_s": min(floor)},
+        ),
+        Figure("index text and graph / floor", median_ratio(indexed, floor), 9, " ×", {"cpu_s": min(indexed)}),
         Figure("peak memory while indexing", round(megabytes), 200, " MB", {}),
         Figure(
             "remove, vacuum and proof / floor",
@@ -72,6 +96,26 @@ def _indexing(vault: Path, work: Path, rounds: int) -> list[Figure]:
             {"cpu_s": min(removed), "floor_s": min(floor)},
         ),
     ]
+
+
+@contextmanager
+def _without_shape() -> Iterator[None]:
+    """Index as if there were no graph: no blocks are looked for, and no row of a note's shape is written."""
+    kept = (shape.put_in, shape.add_folders, shape.take_out, note.blocks)  # type: ignore[attr-defined]
+    shape.put_in = shape.add_folders = shape.take_out = lambda *_: None  # type: ignore[assignment]
+    note.blocks = lambda *_, **__: ()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        shape.put_in, shape.add_folders, shape.take_out, note.blocks = kept  # type: ignore[attr-defined]
+
+
+def _resolve_all(app: Vademecum) -> None:
+    source = app.registry.find("bench")
+    graph = app.index.graph(source.id, visible_notes(OWNER, {source.id: WHOLE}))
+    links = Links(graph)
+    for page in graph.all_notes():
+        links.out_of([found.document for found in page])
 
 
 def _syncing(app: Vademecum, vault: Path, rounds: int) -> list[Figure]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,8 +15,11 @@ from vademecum.errors import IndexCorrupt, ModelMissing, SourceDisabled, SourceN
 from vademecum.index import Index, SourceRow, VectorSet, inode_of, quarantine
 from vademecum.search import Passage, Place, Question, Recall, read_passage, recall
 from vademecum.sources import Registry, Source
+from vademecum.vault import ConflictCopy, conflict_copies
 
 if TYPE_CHECKING:
+    from vademecum.graph import Form
+    from vademecum.search.expansion import Expansion
     from vademecum.sources.removal import Removal
     from vademecum.sources.sync import Preview, Progress, SyncReport
     from vademecum.sources.vectors import EmbedReport
@@ -82,10 +85,12 @@ class Vademecum:
 
         return preview(self.registry.draft(kind, path, exclude=exclude), self.settings)
 
-    def sync(self, source: Source, *, force: bool = False, progress: Progress | None = None) -> SyncReport:
+    def sync(
+        self, source: Source, *, force: bool = False, accept_loss: bool = False, progress: Progress | None = None
+    ) -> SyncReport:
         """Bring one source's rows up to date; `force` reads every note, and has refused texts tried again.
 
-        Raises SourceDisabled.
+        `accept_loss` takes out what is gone, however much it is. Raises SourceDisabled.
         """
         from vademecum.sources.sync import sync_source
 
@@ -103,7 +108,14 @@ class Vademecum:
                 self.index.vectors.forget_refusals()
                 self.index.vectors.renew_mirror()
             return sync_source(
-                source, self.registry, self.index, self.settings, force=force, progress=progress, waiting=waiting
+                source,
+                self.registry,
+                self.index,
+                self.settings,
+                force=force,
+                accept_loss=accept_loss,
+                progress=progress,
+                waiting=waiting,
             )
 
         return self._healing(act)
@@ -180,7 +192,7 @@ class Vademecum:
         return {**source.as_json(), **known}
 
     def details(self, source: Source) -> dict[str, Any]:
-        """`describe`, with the skipped files and the notes whose frontmatter could not be read."""
+        """`describe`, with the skipped files and what is odd about single notes."""
         row = self.index.source(source.id)
         files = [] if row is None else self.index.skipped(row.row, limit=100)
         warnings = [] if row is None else self.index.warnings(row.row, limit=100)
@@ -188,8 +200,14 @@ class Vademecum:
             **self.describe(source),
             "skipped_files": [{"path": path, "reason": reason} for path, reason in files],
             "warnings": [{"path": path, "line": line, "message": message} for path, line, message in warnings],
+            "graph": {} if row is None else self.index.shape_counts(row.row),
+            "conflict_copies": [] if row is None else [copy._asdict() for copy in self._conflict_copies(row)],
             "policy": None if row is None or row.policy is None else row.policy.as_json(),
         }
+
+    def _conflict_copies(self, row: SourceRow) -> list[ConflictCopy]:
+        notes = self.index.stamps(row.row)
+        return conflict_copies(sorted(notes), notes)[:100]
 
     # ── questions
 
@@ -200,6 +218,28 @@ class Vademecum:
     def read(self, address: str, caller: Caller) -> Passage:
         """Open a note, or a heading, block or line range of it."""
         return self._healing(lambda: read_passage(address, self.index, self._places(), caller))
+
+    def expand(self, address: str, caller: Caller, *, depth: int = 1, limit: int = 50) -> Expansion:
+        """Walk from a note over at most `depth` links: what it links to, what links to it, and where it stands."""
+        from vademecum.search.expansion import expand
+
+        places = self._places()
+        return self._healing(lambda: expand(address, self.index, places, caller, depth=depth, limit=limit))
+
+    def export_graph(
+        self, caller: Caller, *, source: Source | None = None, form: Form = "json", outline: bool = False
+    ) -> Iterator[str]:
+        """The graph of one source, or of all that are enabled, as text for other tools, piece by piece."""
+        from vademecum.search.expansion import export
+
+        places = self._places()
+        chosen = places if source is None else {source.id: _place(source)}
+
+        def begin() -> Iterator[str]:
+            pieces = export(form, self.index, chosen, caller, outline=outline, tell=self._notify)
+            return _resumed(next(pieces), pieces)
+
+        return self._healing(begin)
 
     def doctor(self) -> list[Check]:
         """Look at everything that has to be well."""
@@ -316,6 +356,11 @@ class Vademecum:
         except VadeError:  # told by the check of the index
             return checks
         return [*checks, *(_check_source(s, known.get(s.id)) for s in sources if s.enabled)]
+
+
+def _resumed(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
 
 
 def _check_set(found: VectorSet) -> Check:

@@ -249,6 +249,7 @@ def replace_file(path: Path, content: bytes) -> None:
     """Write a file of the state folder so that a crash leaves the old one or the new one, never a torn one."""
     temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}-{os.urandom(4).hex()}")
     try:
+        _sweep(path)
         with open(temporary, "xb", opener=_private_file) as file:
             file.write(content)
             file.flush()
@@ -259,6 +260,24 @@ def replace_file(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
         hint = "Free some space, then run it again." if exc.errno == errno.ENOSPC else None
         raise StateReadOnly(f"{path} cannot be written: {exc.strerror}", hint=hint) from exc
+
+
+def _sweep(path: Path) -> None:
+    """Delete what a killed process left of writing this file: it may name what the file no longer does."""
+    for left in path.parent.glob(f"{path.name}.tmp-*-*"):
+        pid = left.name.rpartition("-")[0].rpartition("-")[2]
+        if pid.isdecimal() and not _is_running(int(pid)):
+            left.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def log_crash(exc: BaseException, environment: Mapping[str, str] = os.environ) -> Path:

@@ -26,6 +26,7 @@ tells a person what to do now. Nothing here prints.
     │   ├── NoteAmbiguous
     │   ├── NoteWithheld
     │   ├── NoteUnreadable
+    │   │   └── NoteEvicted
     │   └── OutsideRoot
     ├── IndexFailure             the index file
     │   ├── IndexBusy
@@ -193,6 +194,17 @@ class NoteUnreadable(NoteError):
 
     code = "note_unreadable"
     default_hint = "Check the file's permissions, or wait until its drive or cloud folder is back."
+
+    def __init__(self, message: str, *, hint: str | None = None, why: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.why = why
+
+
+class NoteEvicted(NoteUnreadable):
+    """The content of a note is not on this machine: a cloud holds it, or its drive does not answer."""
+
+    code = "note_evicted"
+    default_hint = "Open it in the app of its cloud, or have that keep the folder on this device; then sync."
 
 
 class OutsideRoot(NoteError):

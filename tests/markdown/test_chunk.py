@@ -143,6 +143,13 @@ def test_a_long_fence_is_cut_between_lines() -> None:
     assert "\n".join(chunk.text for chunk in found) == body
 
 
+def test_a_blank_line_of_a_fence_between_two_full_lines_is_no_chunk() -> None:
+    full = "x" * CAP
+    found = chunks_of(f"```\n{full}\n\n \t\n{full}\n```")
+    assert [(chunk.first_line, chunk.last_line) for chunk in found] == [(1, 1), (2, 2), (5, 5), (6, 6)]
+    assert all(chunk.text.strip() for chunk in found)
+
+
 def test_a_table_row_is_never_cut() -> None:
     wide = f"| {words(400)} | {words(100)} |"
     rows = ["| a | b |", "|---|---|", *(f"| {words(30)} | {n} |" for n in range(12)), wide, "| c | d |"]

@@ -131,6 +131,8 @@ def test_wikilinks_are_read_in_every_form(
         "```\n[[never closed\n[[a]]\n",
         "\\[[escaped]]\n",
         "[[broken\nover lines]]\n",
+        "[[a|broken $over\nlines$]]\n",
+        "[[broken <b\n> over lines]]\n",
         "[[]] [[ ]] [[|x]] [[#]]\n",
         "[single] [[a] [b]]\n",
         "`[[` a `]]`\n",
@@ -442,7 +444,7 @@ def test_any_text_is_a_note_whose_lines_lie_in_the_file(text: str) -> None:
         assert 1 <= item.line <= last
     for block in read.blocks:
         assert read.body_line <= block.first_line <= block.last_line <= last
-        assert block_lines(read, block.id) is not None
+        assert block.id is None or block_lines(read, block.id) is not None
     for heading in read.headings:
         bounds = section(read, heading.text)
         assert bounds is None or read.body_line <= bounds[0] <= bounds[1] <= last
@@ -457,3 +459,19 @@ def test_parsing_the_normalised_text_gives_the_same_note(text: str) -> None:
     read = parse(text, stem="stem")
     if not read.text.startswith("\ufeff"):
         assert parse(read.text, stem="stem") == read
+
+
+def test_a_heading_and_a_title_as_long_as_a_page_are_cut_short() -> None:
+    """Both are repeated with every chunk: one of a megabyte made an index of a gigabyte."""
+    long = "word " * 40_000
+    read = note(f"# {long}\n\ntext")
+    assert len(read.headings[0].text) <= 500
+    assert len(read.title) <= 500
+    assert sum(len(c.text) + sum(map(len, c.heading_path)) for c in cut(read)) < 2 * len(long)
+    assert "text" in "".join(c.text for c in cut(read))
+
+
+def test_footnotes_are_text_and_the_links_in_them_are_links() -> None:
+    read = note("# One[^2]\n\nx[^2] y[^3]\n\n[^2]: Smith2020\n\n[^3]: [see](T3.md) and [[Four]]\n")
+    assert [link.target for link in read.links] == ["T3.md", "Four"]
+    assert [heading.text for heading in read.headings] == ["One"]

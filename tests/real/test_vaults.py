@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 REASONS = {
     "hidden", "excluded", "symlink", "not_read", "bad_name", "duplicate_name", "not_a_file", "empty", "binary",
-    "too_large", "unreadable",
+    "too_large", "unreadable", "evicted", "postponed",
 }  # fmt: skip
 
 

@@ -129,6 +129,23 @@ def test_a_path_through_the_link_by_which_the_source_was_added_opens_the_note(
     assert "wombat" in bench.app.read(str(tmp_path / "real/n.md"), OWNER).text
 
 
+@pytest.mark.parametrize("address", ["X.md", "sub/X.md", "X"])
+def test_a_whole_path_wins_over_one_that_only_needs_a_suffix(
+    bench: Workbench, write_tree: WriteTree, address: str
+) -> None:
+    root = write_tree({"X.md": "plain", "X.md.md": "twice", "sub/X.md": "plain", "sub/X.md.md": "twice"})
+    bench.add(root)
+    assert read(bench, address)[2] == "plain\n"
+    assert read(bench, str(root / "sub" / "X.md"))[2] == "plain\n"
+    assert read(bench, "X.md.md")[2] == "twice\n"
+
+
+@pytest.mark.parametrize("address", ["deep/guide", "GUIDE", "[[Guide]]", "[[Guide|shown]]", "Handbook", "handbook#H"])
+def test_a_note_is_found_by_what_a_link_would_call_it(bench: Workbench, write_tree: WriteTree, address: str) -> None:
+    bench.add(write_tree({"deep/Guide.md": "---\naliases: [Handbook]\n---\n# H\n\ntext", "deep/Other.md": "x"}))
+    assert bench.app.read(address, OWNER).path == "deep/Guide.md"
+
+
 def test_the_end_of_two_paths_is_ambiguous_and_both_are_named(library: Workbench) -> None:
     with pytest.raises(NoteAmbiguous) as caught:
         library.app.read("Same", OWNER)

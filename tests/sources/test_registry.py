@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from process import NOBODY, clean_environment, run_vade
-from vademecum.config import Settings
+from vademecum.config import Settings, replace_file
 from vademecum.errors import (
     GlobInvalid,
     SourceAmbiguous,
@@ -579,3 +580,17 @@ def test_names_and_roots_in_any_script_are_kept_as_they_are(
     source, _ = registry.add("folder", str(root))
     assert registry.find(source.id).root == root
     assert "日本" in state.sources_file.read_text(encoding="utf-8")
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -> None:
+    """It names sources that the file may no longer name."""
+    file = tmp_path / "sources.json"
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    left = tmp_path / f"sources.json.tmp-{dead.stdout.strip()}-0011aabb"
+    running = tmp_path / f"sources.json.tmp-{os.getpid()}-0011aabb"
+    left.write_text("{}")
+    running.write_text("{}")
+    replace_file(file, b"[]")
+    assert sorted(path.name for path in tmp_path.glob("sources.json*")) == ["sources.json", running.name]

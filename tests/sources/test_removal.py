@@ -273,6 +273,9 @@ def test_a_reader_that_keeps_old_pages_alive_is_named_and_a_later_sync_finishes(
         assert removed.json["purged_rows"]["documents"] == 3
         assert vade("recall", PLANTED, "--json").json["hits"] == []
         assert vade("doctor").rc == 1
+        meanwhile = vade("sources", "sync")  # sees that a cleaning would be in vain, and tries none
+        assert meanwhile.rc == 0
+        assert "cleaning" not in meanwhile.err
     finally:
         reader.communicate("")
     synced = vade("sources", "sync")
@@ -500,16 +503,35 @@ def test_a_copy_of_any_text_column_turns_the_proof_red(
     assert not proof.clean
 
 
-def test_words_left_in_the_index_without_a_note_turn_the_proof_red(bench: Workbench, write_tree: WriteTree) -> None:
-    """The verifier is lied to: somebody puts words into the full-text table behind our back."""
-    source = bench.add(write_tree({"n.md": LONG}))
+def plant_words_without_a_note(bench: Workbench) -> None:
     bench.close()
     connection = apsw.Connection(str(bench.settings.index_file))
     connection.execute("insert into chunk_fts(rowid, title, headings, body) values (999, 'zzz', '', 'zzqxorphan')")
     connection.close()
+
+
+def test_words_left_in_the_index_without_a_note_turn_the_proof_red(
+    bench: Workbench, write_tree: WriteTree, tmp_path: Path
+) -> None:
+    """The verifier is lied to: somebody puts words into the full-text table behind our back."""
+    source = bench.add(write_tree({"n.md": LONG}))
+    bench.add(write_tree({"a.md": "others", "b.md": "that stay"}, tmp_path / "larger"))
+    plant_words_without_a_note(bench)
     proof = bench.app.remove(source.id).proof
     assert not proof.clean
     assert proof.problems or proof.residue
+
+
+def test_words_left_in_the_index_without_a_note_go_with_the_larger_part_of_it(
+    bench: Workbench, write_tree: WriteTree, tmp_path: Path
+) -> None:
+    """What stays is indexed anew then, and nothing else is."""
+    source = bench.add(write_tree({"a.md": LONG, "b.md": LONG}))
+    bench.add(write_tree({"s.md": "wombat"}, tmp_path / "small"))
+    plant_words_without_a_note(bench)
+    assert bench.app.remove(source.id).proof.clean
+    assert bench.found("wombat") == ["s.md"]
+    assert [row["term"] for row in selected(bench.settings, "select term from chunk_vocabulary")] == ["s", "wombat"]
 
 
 def test_deleting_one_note_wipes_its_words_from_the_word_indexes_at_once(

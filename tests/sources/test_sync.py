@@ -7,9 +7,11 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 
 from process import NOBODY, clean_environment, run_vade
 from vademecum.access import OWNER
-from vademecum.errors import NoteUnreadable, SourceDisabled
+from vademecum.errors import NoteUnreadable, OutsideRoot, SourceDisabled
 from vademecum.sources import Source
 from vademecum.vault import read_note_bytes
 from workbench import (
@@ -309,6 +311,228 @@ def test_a_time_of_modification_that_no_calendar_expects_does_no_harm(
     assert bench.sync(source).state == "healthy"
 
 
+@pytest.mark.parametrize("year", [1601, 1677, 1700, 1899, 1969, 1980, 2038, 2262, 2263, 9999])
+def test_a_file_from_another_century_is_a_note(bench: Workbench, shm: Path, write_tree: WriteTree, year: int) -> None:
+    root = write_tree({"n.md": "wombat", "m.md": "numbat"}, shm / "v")
+    day = datetime(year, 1, 1, tzinfo=UTC)
+    since_epoch = (day - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    os.utime(root / "n.md", (since_epoch, since_epoch))
+    if (root / "n.md").stat().st_mtime != since_epoch:
+        pytest.skip("this file system holds no such time")
+    source = bench.add(root)
+    for force in (False, True):
+        report = bench.sync(source, force=force)
+        assert (report.state, report.documents, report.unchanged) == ("healthy", 2, 2)
+    assert bench.found("wombat", since="0001-01-01", until="9999-12-31") == ["n.md"]
+    (root / "n.md").write_text("quokka")
+    assert bench.sync(source).updated == 1
+    assert bench.found("quokka") == ["n.md"]
+
+
+@pytest.fixture
+def shm() -> Iterator[Path]:
+    """A folder on a file system that takes times from every century, where there is one."""
+    base = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=base if base.is_dir() else None) as folder:
+        yield Path(folder).resolve()
+
+
+def test_bytes_that_are_no_unicode_are_a_warning_with_their_line(bench: Workbench, write_tree: WriteTree) -> None:
+    root = write_tree({"n.md": b"# Caf\xc3\xa9\n\nwombat\ncaf\xe9\n", "m.md": "caf\u00e9 \ufffd"})
+    source, _, report = bench.app.add("folder", str(root))
+    assert (report.documents, report.warnings, report.state) == (2, 1, "healthy")
+    [warning] = bench.app.details(source)["warnings"]
+    assert (warning["path"], warning["line"]) == ("n.md", 4)
+    assert "UTF-8" in warning["message"]
+    (root / "n.md").write_text("wombat café")
+    assert bench.sync(source).warnings == 0
+
+
+def test_one_line_of_eight_megabytes_is_indexed_where_the_limit_allows_it(
+    vade_home: Path, write_tree: WriteTree
+) -> None:
+    line = "".join(f"wombat{i % 997} " for i in range(800_000)).encode()
+    line = line[: 8 << 20] + b" quokka"
+    root = write_tree({"long.md": line, "short.md": "numbat"})
+    bench = Workbench(vade_home)
+    source, _, report = bench.app.add("folder", str(root))
+    assert (report.documents, dict(report.skipped)) == (1, {"too_large": 1})
+    bench.close()
+    bench = Workbench(vade_home, sources_max_file_bytes=16 << 20)
+    started = time.perf_counter()
+    report = bench.sync(source)
+    assert time.perf_counter() - started < 60
+    assert (report.documents, report.state, dict(report.skipped)) == (2, "healthy", {})
+    assert bench.found("quokka") == ["long.md"]
+    [hit] = bench.recall("quokka", limit=1).hits
+    assert len(hit.content) <= 900
+    assert (hit.line_start, hit.line_end) == (1, 1)
+    bench.close()
+
+
+# ── names that are nearly one another's
+
+
+def test_names_that_differ_in_case_alone_are_two_notes(bench: Workbench, write_tree: WriteTree) -> None:
+    root = write_tree({"Note.md": "wombat", "note.md": "numbat", "D/x.md": "quokka", "d/x.md": "bilby"})
+    if len(os.listdir(root)) < 4:
+        pytest.skip("this file system does not tell case")
+    source = bench.add(root)
+    assert bench.paths(source) == {"Note.md", "note.md", "D/x.md", "d/x.md"}
+    for word, path in (("wombat", "Note.md"), ("numbat", "note.md"), ("quokka", "D/x.md"), ("bilby", "d/x.md")):
+        assert bench.found(word) == [path]
+        assert word in bench.app.read(str(root / path), OWNER).text
+    (root / "note.md").unlink()
+    assert bench.sync(source).documents == 3
+    assert (bench.found("wombat"), bench.found("numbat")) == (["Note.md"], [])
+
+
+def test_a_rename_that_changes_case_alone_leaves_one_note_and_keeps_its_vectors(
+    vade_home: Path, write_tree: WriteTree, later: Later
+) -> None:
+    bench = Workbench(vade_home, embedding_model="hashing")
+    root = write_tree({"Folder/Note.md": "wombat", "other.md": "numbat"})
+    later(10)
+    source = bench.add(root)
+    assert bench.embed().embedded == 2
+    (root / "Folder/Note.md").rename(root / "Folder/note.md")
+    assert changes(bench.sync(source)) == (1, 0, 1, 1)
+    (root / "Folder").rename(root / "folder")
+    assert changes(bench.sync(source)) == (1, 0, 1, 1)
+    assert bench.found("wombat", lane="words") == ["folder/note.md"]
+    assert bench.embed().embedded == 0
+    bench.close()
+
+
+def test_c03_folders_that_spell_one_name_in_two_ways_are_one_folder(bench: Workbench, write_tree: WriteTree) -> None:
+    composed, decomposed = (unicodedata.normalize(form, "Café") for form in ("NFC", "NFD"))
+    root = write_tree(
+        {
+            f"{composed}/a.md": "wombat",
+            f"{decomposed}/b.md": "numbat",
+            f"{composed}/both.md": "quokka one",
+            f"{decomposed}/both.md": "quokka two",
+        }
+    )
+    if len(os.listdir(root)) == 1:
+        pytest.skip("this file system keeps one name for both spellings")
+    source, _, report = bench.app.add("folder", str(root))
+    assert bench.paths(source) == {f"{composed}/{name}.md" for name in ("a", "b", "both")}
+    assert dict(report.skipped) == {"duplicate_name": 1}
+    for word, name in (("wombat", "a"), ("numbat", "b")):
+        [hit] = bench.recall(word).hits
+        assert hit.path == f"{composed}/{name}.md"
+        assert Path(hit.source_path).read_text() == word
+        assert bench.app.read(f"{decomposed}/{name}.md", OWNER).text.strip() == word
+    [kept] = bench.found("quokka")
+    assert kept == f"{composed}/both.md"
+    assert changes(bench.sync(source)) == (0, 0, 0, 3)
+    first = Path(bench.recall("quokka").hits[0].source_path)
+    first.unlink()  # then the other one is the note
+    assert changes(bench.sync(source)) == (0, 1, 0, 2)
+    assert Path(bench.recall("quokka").hits[0].source_path).exists()
+
+
+# ── links, and files that become folders
+
+
+def test_c24_links_to_files_and_folders_inside_and_outside_are_not_followed(
+    bench: Workbench, write_tree: WriteTree, tmp_path: Path
+) -> None:
+    outside = write_tree({"o.md": "zqoutside", "deep/p.md": "zqoutside"}, tmp_path / "outside")
+    root = write_tree({"in/a.md": "wombat"})
+    (root / "out.md").symlink_to(outside / "o.md")
+    (root / "out").symlink_to(outside)
+    (root / "again.md").symlink_to(root / "in/a.md")
+    (root / "again").symlink_to(root / "in")
+    (root / "loop").symlink_to(root)
+    source, _, report = bench.app.add("folder", str(root))
+    assert bench.paths(source) == {"in/a.md"}
+    assert dict(report.skipped) == {"symlink": 5}
+    assert report.documents + report.skipped.total() == files_on_disk(root)
+    assert files_with(bench.settings.home, "zqoutside") == []
+    for path in ("out.md", "out/o.md", "again.md", "again/a.md", "loop/in/a.md"):
+        with pytest.raises(OutsideRoot):
+            bench.app.read(path, OWNER)
+
+
+def test_a_folder_replaced_by_a_link_to_itself_elsewhere_leaves_the_index(
+    bench: Workbench, write_tree: WriteTree, tmp_path: Path
+) -> None:
+    root = write_tree({"d/a.md": "wombat", "b.md": "numbat"})
+    source = bench.add(root)
+    (root / "d").rename(tmp_path / "d")
+    (root / "d").symlink_to(tmp_path / "d")
+    assert changes(bench.sync(source)) == (0, 0, 1, 1)
+    assert bench.found("wombat") == []
+    (root / "d").unlink()
+    (tmp_path / "d").rename(root / "d")
+    assert bench.sync(source).documents == 2
+    assert bench.found("wombat") == ["d/a.md"]
+
+
+def test_a_note_swapped_for_a_folder_and_back_is_followed(bench: Workbench, write_tree: WriteTree) -> None:
+    root = write_tree({"n.md": "wombat", "d/a.md": "numbat"})
+    source = bench.add(root)
+    for _ in range(2):
+        (root / "n.md").unlink()
+        (root / "d/a.md").unlink()
+        (root / "d").rmdir()
+        write_tree({"n.md/inner.md": "quokka"}, root)
+        (root / "d").write_text("no note")
+        report = bench.sync(source)
+        assert (bench.paths(source), report.state) == ({"n.md/inner.md"}, "healthy")
+        assert report.documents + report.skipped.total() == files_on_disk(root)
+        assert [bench.found(word) for word in ("wombat", "numbat", "quokka")] == [[], [], ["n.md/inner.md"]]
+        (root / "n.md/inner.md").unlink()
+        (root / "n.md").rmdir()
+        (root / "d").unlink()
+        write_tree({"n.md": "wombat", "d/a.md": "numbat"}, root)
+        report = bench.sync(source)
+        assert bench.paths(source) == {"n.md", "d/a.md"}
+        assert [bench.found(word) for word in ("wombat", "numbat", "quokka")] == [["n.md"], ["d/a.md"], []]
+    assert bench.app.index.integrity(thorough=True) == []
+
+
+# ── what sync tools leave
+
+
+def test_conflict_copies_are_notes_of_their_own_and_are_told_of(bench: Workbench, write_tree: WriteTree) -> None:
+    copy = "d/Plan.sync-conflict-20240131-235959-K3XQ7AB.md"
+    lone = "Gone (Ana's conflicted copy 2024-01-31).md"
+    root = write_tree({"d/Plan.md": "wombat here", copy: "wombat there", lone: "numbat", "Peace (conflict).md": "x"})
+    source, _, report = bench.app.add("folder", str(root))
+    assert (report.documents, report.state, report.conflict_copies) == (4, "healthy", 2)
+    [line] = report.diagnostics
+    assert line.startswith("2 notes look like conflict copies of a sync tool")
+    assert f"{copy} (of d/Plan.md)" in line
+    assert set(bench.found("wombat")) == {"d/Plan.md", copy}
+    listed = bench.app.details(source)["conflict_copies"]
+    assert listed == [{"path": lone, "original": None}, {"path": copy, "original": "d/Plan.md"}]
+    assert [check.ok for check in bench.app.doctor() if check.name.startswith("source ")] == [True]
+    (root / "d/Plan.md").unlink()
+    (root / lone).unlink()
+    report = bench.sync(source)
+    assert report.diagnostics == [
+        f"1 note looks like a conflict copy of a sync tool and is indexed as a note of its own: {copy}"
+    ]
+    assert bench.app.details(source)["conflict_copies"] == [{"path": copy, "original": None}]
+
+
+def test_many_conflict_copies_are_one_sentence_and_each_is_shown(
+    vade: Callable[..., Any], write_tree: WriteTree
+) -> None:
+    names = [f"n{i:02}" for i in range(30)]
+    root = write_tree(dict.fromkeys((f"{name}.md" for name in names), "x"))
+    write_tree({f"{name}.sync-conflict-20240131-235959-K3XQ7AB.md": f"y {name}" for name in names}, root)
+    added = vade("sources", "add", "folder", root, "--name", "n")
+    assert sum("conflict" in line for line in added.err.splitlines()) == 1
+    assert "and 27 more" in added.err
+    shown = vade("sources", "show", "n")
+    assert sum("sync tool's conflict copy of n" in line for line in shown.out.splitlines()) == 30
+    assert vade("sources", "show", "n", "--json").json["source"]["state"] == "healthy"
+
+
 # ── a file that turns bad, or good
 
 
@@ -537,7 +761,7 @@ def test_c01_files_that_list_but_do_not_read_keep_their_rows_and_stop_nobody(
     with monkeypatch.context() as patch:
         patch.setattr("vademecum.sources.folder.read_note_bytes", evicted)
         report = bench.sync(source, force=True)
-    assert (report.documents, report.removed, dict(report.skipped)) == (3, 0, {"unreadable": 1})
+    assert (report.documents, report.removed, dict(report.skipped)) == (3, 0, {"evicted": 1})
     assert sum("gone.md" in line for line in report.diagnostics) == 1
     assert bench.found("heron") == ["gone.md"]
     assert bench.found("pelican") == ["ok1.md"]
@@ -679,11 +903,11 @@ def killed_and_healed(
     time.sleep(after_s)
     child.send_signal(signal.SIGKILL)
     child.communicate()
-    met = f"killed with {counts(bench.settings)['document'] if bench.settings.index_file.exists() else 'no'} notes"
+    met = f"killed with {committed(bench) if bench.settings.index_file.exists() else 'no'} notes"
     healed = start(bench, "sources", "sync", "--json")
     out, err = healed.communicate(timeout=100)
     assert healed.returncode == 0, (met, err)
-    assert json.loads(out)["sources"][0]["sync"]["documents"] == len({row[1] for row in fresh})
+    assert json.loads(out)["sources"][0]["sync"]["documents"] == len(list(root.rglob("*.md")))
     assert content(bench.settings) == fresh, met
     assert bench.app.index.integrity(thorough=True) == [], met
     bench.close()

@@ -309,7 +309,8 @@ def test_links_to_files_to_folders_to_nothing_and_in_circles_are_not_followed(
     scan = walk(root, Ignores())
     assert list(scan.files) == ["a.md", "d/b.md"]
     assert scan.reasons == {"symlink": 6}
-    assert sorted(scan.skipped) == [(name, "symlink") for name in ("dead.md", "file.md", "inside.md", "self.md")]
+    links = ("d/loop", "dead.md", "file.md", "folder", "inside.md", "self.md")
+    assert sorted(scan.skipped) == [(name, "symlink") for name in links]
 
 
 def test_a_pipe_called_like_a_note_is_no_note_and_hangs_nobody(write_tree: WriteTree) -> None:
@@ -347,6 +348,14 @@ def test_a_note_in_a_folder_with_a_bad_name_is_skipped(tmp_path: Path) -> None:
     scan = walk(tmp_path / "v", Ignores())
     assert scan.files == {}
     assert scan.reasons == {"bad_name": 1}
+
+
+@pytest.mark.parametrize("name", ["C:/n.md", "%2e%2e%2fup.md", "a/%2E./b.md", "%2fabs.md", "%00.md"])
+def test_a_name_under_which_nothing_is_ever_opened_is_skipped_and_said(write_tree: WriteTree, name: str) -> None:
+    scan = walk(write_tree({name: "x", "ok.md": "x", "50%.md": "x", "a: b.md": "x"}), Ignores())
+    assert set(scan.files) == {"50%.md", "a: b.md", "ok.md"}
+    assert scan.skipped == [(name, "bad_name")]
+    assert leads_out(name)
 
 
 def test_odd_but_honest_names_are_notes(write_tree: WriteTree) -> None:
@@ -431,7 +440,7 @@ from vademecum.errors import SourceRootMissing
 from vademecum.vault import Ignores, walk
 try:
     scan = walk(Path(sys.argv[1]), Ignores())
-    print(json.dumps([list(scan.files), scan.unlisted, dict(scan.reasons)]))
+    print(json.dumps([list(scan.files), list(scan.unlisted), dict(scan.reasons)]))
 except SourceRootMissing as exc:
     print(json.dumps(str(exc)))
 """

@@ -37,6 +37,8 @@ COMMANDS: Final = {
     "config": Entry("system", "Read and change settings."),
     "doctor": Entry("system", "Check everything and say what to do about what is wrong."),
     "eval": Entry("quality", "Measure how well notes are found, and compare settings.", function="evaluate"),
+    "expand": Entry("graph", "Show what lies around a note: links both ways, outline, tags, folder."),
+    "graph": Entry("graph", "Hand the shape of a vault to other tools."),
     "models": Entry("models", "Show, fetch and choose the models that search by meaning."),
     "read": Entry("recall", "Print a note, or a heading, block or line range of it."),
     "recall": Entry("recall", "Ask, and get the notes and memories that answer, with a receipt."),

@@ -48,6 +48,7 @@ EXIT_STATUS: Final[Mapping[type[errors.VadeError], int]] = {
     errors.NoteAmbiguous: REFUSED,
     errors.NoteWithheld: REFUSED,
     errors.NoteUnreadable: UNAVAILABLE,
+    errors.NoteEvicted: UNAVAILABLE,
     errors.OutsideRoot: REFUSED,
     errors.IndexFailure: UNAVAILABLE,
     errors.IndexBusy: UNAVAILABLE,
@@ -106,6 +107,11 @@ def _write(text: str, *, flush: bool = False) -> None:
         raise ReaderGone from exc
     except OSError as exc:
         raise errors.OutputFailed(f"the output cannot be written: {exc.strerror}") from exc
+
+
+def write(text: str) -> None:
+    """Print a piece of the result as it is, for another program."""
+    _write(text)
 
 
 def note(text: str) -> None:

@@ -155,12 +155,17 @@ def show(source_id: str) -> None:
         output.print_json({"source": details})
         return
     _print_source(details)
+    if details["graph"]:
+        output.say("  graph: " + ", ".join(f"{number:,} {name}" for name, number in details["graph"].items()))
     for file in details["skipped_files"]:
         output.say(f"  not indexed: {output.one_line(file['path'])} ({file['reason'].replace('_', ' ')})")
     for warning in details["warnings"]:
         output.say(
             f"  warning: {output.one_line(warning['path'])}:{warning['line']}: {output.one_line(warning['message'])}"
         )
+    for copy in details["conflict_copies"]:
+        of = f" of {output.one_line(copy['original'])}" if copy["original"] else ""
+        output.say(f"  warning: {output.one_line(copy['path'])}: looks like a sync tool's conflict copy{of}")
 
 
 @sources.command()
@@ -168,13 +173,16 @@ def show(source_id: str) -> None:
 @click.option(
     "--force", is_flag=True, help="Read every note, whatever its time and size say, and try refused texts again."
 )
+@click.option("--accept-loss", is_flag=True, help="Take out notes that are gone, even if nearly all are; needs an ID.")
 @vectors_options
 @json_option
-def sync(source_id: str | None, force: bool, wait: bool, no_vectors: bool) -> int:
+def sync(source_id: str | None, force: bool, accept_loss: bool, wait: bool, no_vectors: bool) -> int:
     """Bring a source's index up to date; all enabled sources when no ID is given.
 
     Vectors that are missing are made afterwards, the newest notes first, for a minute at most.
     """
+    if accept_loss and source_id is None:
+        raise click.UsageError("--accept-loss needs the ID of the source that lost its notes")
     app = open_app()
     app.finish_removals()
     if source_id is None:
@@ -184,7 +192,7 @@ def sync(source_id: str | None, force: bool, wait: bool, no_vectors: bool) -> in
     synced: list[tuple[Source, SyncReport]] = []
     for source in chosen:
         with output.progress_bar(output.one_line(source.name)) as progress:
-            synced.append((source, app.sync(source, force=force, progress=progress)))
+            synced.append((source, app.sync(source, force=force, accept_loss=accept_loss, progress=progress)))
     if not as_json():
         for source, report in synced:
             output.say(f"{source.name}: {_outcome(report)}")
@@ -331,6 +339,6 @@ def _print_diagnostics(report: SyncReport) -> None:
         output.note(f"note: {output.one_line(line)}")
     if report.warnings:
         output.note(
-            f"note: {output.count(report.warnings, 'note')} with frontmatter that could not be read whole;"
+            f"note: {output.count(report.warnings, 'note')} with something that could not be read as it was meant;"
             " `vade sources show` lists them."
         )

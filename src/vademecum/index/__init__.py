@@ -6,6 +6,7 @@ All SQL of the product lives here, and nothing above this package knows which en
 from vademecum.index.candidates import Candidate, Filters, Located
 from vademecum.index.documents import IndexedNote
 from vademecum.index.file import inode_of, quarantine
+from vademecum.index.graph import BlockRow, Graph, HeadingRow, LinkRow, NamedFile
 from vademecum.index.lexical import WordsLane, WordsQuery
 from vademecum.index.meaning import MeaningLane, NoteNearness
 from vademecum.index.purge import Purged
@@ -23,13 +24,18 @@ from vademecum.index.vectors import MOST_ATTEMPTS, ChunkSaid, Vectors, VectorSet
 __all__ = [
     "BATCH",
     "MOST_ATTEMPTS",
+    "BlockRow",
     "Candidate",
     "ChunkSaid",
     "Filters",
+    "Graph",
+    "HeadingRow",
     "Index",
     "IndexedNote",
+    "LinkRow",
     "Located",
     "MeaningLane",
+    "NamedFile",
     "NoteNearness",
     "NoteText",
     "Purged",

@@ -51,26 +51,33 @@ class Candidate(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Where a note lies, and what `access` needs to judge it; no text. `known` is None when not to be believed."""
+    """Where a note lies, and what `access` needs to judge it; no text."""
 
+    document: int
     source_id: str
     path: str
     disk_path: str
     private: bool
     title: str
-    known: FileStamp | None
+    stamp: FileStamp
+    settled: bool
+
+    @property
+    def known(self) -> FileStamp | None:
+        """The stamp that the file had; None when it is not to be believed."""
+        return self.stamp if self.settled else None
 
 
 LOCATED: Final = (
-    "s.source_id, d.path, d.disk_path, d.private, d.title, d.settled, d.size, d.mtime_ns, d.ctime_ns, d.inode"
+    "d.id, s.source_id, d.path, d.disk_path, d.private, d.title, d.settled, d.size, d.mtime_ns, d.ctime_ns, d.inode"
 )
 """The columns of a `Located`."""
 
 
 def located(row: tuple[Any, ...]) -> Located:
     """A row of the columns LOCATED."""
-    source_id, path, disk_path, private, title, settled, *stamp = row
-    return Located(source_id, path, disk_path, bool(private), title, FileStamp(*stamp) if settled else None)
+    document, source_id, path, disk_path, private, title, settled, *stamp = row
+    return Located(document, source_id, path, disk_path, bool(private), title, FileStamp(*stamp), bool(settled))
 
 
 class Admission:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
-from vademecum.index import purge
+from vademecum.index import purge, shape
 from vademecum.index.file import one
 from vademecum.index.vectors import content_hash, drop_unused
 from vademecum.vault import FileStamp
@@ -48,11 +48,15 @@ def put(db: apsw.Connection, source: int, notes: Sequence[IndexedNote]) -> None:
     documents: list[int] = []
     chunks: list[_NewChunk] = []
     left: list[int] = []
+    emptied: list[int | None] = []
     warnings: list[tuple[int, int, str]] = []
+    shape.add_folders(db, source, (note.path for note in notes))
     for note in notes:
-        document = _put_document(db, source, note, new=chunks, left=left)
+        document = _put_document(db, source, note, new=chunks, left=left, emptied=emptied)
         documents.append(document)
         warnings += ((document, d.line, d.message) for d in note.note.diagnostics)
+    # After all of the batch: a folder that one note leaves may be the one that a later note comes to.
+    shape.prune_folders(db, emptied)
     # Asked after the old chunks went, whose ids are given out again.
     newest = one(db, "select coalesce(max(id), 0) from chunk")
     db.executemany("insert into content(hash) values (?) on conflict do nothing", ((new.content,) for new in chunks))
@@ -67,6 +71,8 @@ def put(db: apsw.Connection, source: int, notes: Sequence[IndexedNote]) -> None:
     # After the new chunks are in: what one note of the batch lost, another may have gained.
     drop_unused(db, left)
     db.executemany("insert into warning(document, line, message) values (?, ?, ?)", warnings)
+    places = ((document, note.path) for document, note in zip(documents, notes, strict=True))
+    shape.put_in(db, [(place, note.note) for place, note in zip(places, notes, strict=True)])
     # One statement for all: each INSERT … SELECT makes FTS5 write what it holds to disk before it starts.
     db.execute(
         "insert into chunk_fts(rowid, title, headings, body)"
@@ -83,6 +89,7 @@ def put(db: apsw.Connection, source: int, notes: Sequence[IndexedNote]) -> None:
 
 def drop(db: apsw.Connection, documents: Sequence[int], *, at: str) -> None:
     """Take notes out, all but a row with path and hash. Runs inside the caller's transaction."""
+    folders = [_leave_folder(db, document) for document in documents]
     for document in documents:
         drop_unused(db, _unindex(db, document, kept=frozenset()))
         db.execute(
@@ -90,12 +97,32 @@ def drop(db: apsw.Connection, documents: Sequence[int], *, at: str) -> None:
             " where id = ?",
             (at, document),
         )
+    shape.prune_folders(db, folders)
 
 
-def _put_document(db: apsw.Connection, source: int, note: IndexedNote, *, new: list[_NewChunk], left: list[int]) -> int:
-    """Write a note's own row; its id. Adds to `new` the chunks still to be written, to `left` contents it gave up."""
+def _leave_folder(db: apsw.Connection, document: int) -> int | None:
+    """Take a note out of its folder; which one that was."""
+    folder: int | None = one(db, "select folder from document where id = ?", (document,))
+    db.execute("update document set folder = null where id = ?", (document,))
+    return folder
+
+
+def _put_document(
+    db: apsw.Connection,
+    source: int,
+    note: IndexedNote,
+    *,
+    new: list[_NewChunk],
+    left: list[int],
+    emptied: list[int | None],
+) -> int:
+    """Write a note's own row; its id.
+
+    Adds to `new` the chunks still to be written, to `left` contents it gave up, to `emptied` the folder it moved from.
+    """
     if note.moved_from is not None:
         db.execute("delete from document where source = ? and path = ?", (source, note.path))
+        emptied.append(_leave_folder(db, note.moved_from))
         db.execute("update document set path = ? where id = ?", (note.path, note.moved_from))
     old: Any = db.execute(
         "select id, title from document where source = ? and path = ?", (source, note.path)
@@ -107,15 +134,16 @@ def _put_document(db: apsw.Connection, source: int, note: IndexedNote, *, new: l
     document: int = one(
         db,
         "insert into document(private, dated, date, size, mtime_ns, ctime_ns, inode, settled, disk_path, fingerprint,"
-        " title, aliases, tags, headings, properties, source, path)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " title, aliases, tags, headings, properties, source, path, folder)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?16, ?17,"
+        " (select id from folder where source = ?16 and path = ?18))"
         " on conflict(source, path) do update set private = excluded.private,"
         " dated = excluded.dated, date = excluded.date, size = excluded.size, mtime_ns = excluded.mtime_ns,"
         " ctime_ns = excluded.ctime_ns, inode = excluded.inode,"
         " settled = excluded.settled,"
         " disk_path = excluded.disk_path, fingerprint = excluded.fingerprint, title = excluded.title,"
         " aliases = excluded.aliases, tags = excluded.tags, headings = excluded.headings,"
-        " properties = excluded.properties, removed_at = null returning id",
+        " properties = excluded.properties, folder = excluded.folder, removed_at = null returning id",
         (
             parsed.private,
             parsed.date is not None,
@@ -131,6 +159,7 @@ def _put_document(db: apsw.Connection, source: int, note: IndexedNote, *, new: l
             parsed.frontmatter_text,
             source,
             note.path,
+            shape.folder_of(note.path),
         ),
     )
     new += (_NewChunk(document, content, chunk) for content, chunk in chunks)
@@ -184,6 +213,7 @@ def _unindex(db: apsw.Connection, document: int, *, kept: frozenset[int]) -> lis
     purge.unindex_chunks(db, "id in (select value from json_each(?))", listed)
     db.execute("delete from chunk where id in (select value from json_each(?))", (listed,))
     db.execute("delete from warning where document = ?", (document,))
+    shape.take_out(db, document)
     return list(gone.values())
 
 

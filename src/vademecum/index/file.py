@@ -31,7 +31,7 @@ def connect(path: str, *, busy_timeout_s: float, flags: int) -> apsw.Connection:
     connection.pragma("foreign_keys", 1)
     connection.pragma("secure_delete", 1)
     connection.pragma("synchronous", "normal")
-    connection.pragma("cache_size", -16_000)  # KiB; the usual 2 MB are thrown out between two questions
+    connection.pragma("cache_size", -64_000)  # KiB; the usual 2 MB are thrown out between two questions
     functions: tuple[Callable[..., str], ...] = (lexical_form, lexical_form_with_identifiers)
     for function in functions:
         connection.create_scalar_function(function.__name__, function, 1, deterministic=True)

@@ -36,9 +36,18 @@ create table source (
     diagnostics text not null default '["the first sync has not finished yet"]',
     skipped text not null default '{{}}'
 );
+create table folder (
+    id integer primary key,
+    source integer not null references source(id) on delete cascade,
+    parent integer references folder(id),
+    path text not null,
+    unique (source, path)
+);
+create index folder_by_parent on folder(parent);
 create table document (
     id integer primary key,
     source integer not null references source(id) on delete cascade,
+    folder integer references folder(id),
     private integer not null,
     dated integer not null,
     date text not null,
@@ -59,6 +68,51 @@ create table document (
     unique (source, path)
 );
 create index document_live on document(source) where removed_at is null;
+create index document_gone on document(source, removed_at) where removed_at is not null;
+create index document_by_folder on document(folder);
+create table name (
+    name text not null,
+    document integer not null references document(id) on delete cascade,
+    alias text not null,
+    primary key (name, document, alias)
+) without rowid;
+create index name_by_document on name(document);
+create table link (
+    document integer not null references document(id) on delete cascade,
+    ordinal integer not null,
+    line integer not null,
+    embed integer not null,
+    name text not null,
+    target text not null,
+    heading text,
+    block text,
+    label text,
+    property text,
+    primary key (document, ordinal)
+) without rowid;
+create index link_by_name on link(name);
+create table heading (
+    document integer not null references document(id) on delete cascade,
+    line integer not null,
+    level integer not null,
+    text text not null,
+    primary key (document, line)
+) without rowid;
+create table block (
+    document integer not null references document(id) on delete cascade,
+    ordinal integer not null,
+    first_line integer not null,
+    last_line integer not null,
+    name text,
+    primary key (document, ordinal)
+) without rowid;
+create table tag (
+    document integer not null references document(id) on delete cascade,
+    name text not null,
+    spelling text not null,
+    primary key (document, name)
+) without rowid;
+create index tag_by_name on tag(name);
 create table content (id integer primary key, hash blob not null unique);
 create table chunk (
     id integer primary key,
@@ -108,8 +162,10 @@ create table skipped (
     source integer not null references source(id) on delete cascade,
     path text not null,
     reason text not null,
+    name text not null,
     primary key (source, path)
 ) without rowid;
+create index skipped_by_name on skipped(name);
 create table warning (
     document integer not null references document(id) on delete cascade,
     line integer not null,

@@ -4,9 +4,10 @@ Pure functions over text, shared by indexing, graph, hygiene and write validatio
 read one note differently. The Markdown and YAML parsers load with the first note that is parsed, not with this package.
 """
 
+from vademecum.markdown.block import Block
 from vademecum.markdown.chunk import Chunk, cut
 from vademecum.markdown.frontmatter import Diagnostic, normalise
-from vademecum.markdown.note import Block, Heading, Link, Note, block_lines, parse, section
+from vademecum.markdown.note import Heading, Link, Note, block_lines, find_heading, parse, section
 
 __all__ = [
     "Block",
@@ -17,6 +18,7 @@ __all__ = [
     "Note",
     "block_lines",
     "cut",
+    "find_heading",
     "normalise",
     "parse",
     "section",

@@ -285,7 +285,8 @@ def _lines_or_items(text: str, start: int, end: int, *, code: bool) -> Iterator[
 def _item(text: str, lines: list[tuple[int, int]], *, table: bool) -> Iterator[tuple[int, int, bool]]:
     first, last = lines[0][0], lines[-1][1]
     if len(lines) == 1 or _weight(text, first, last) <= _CAP:
-        yield first, last, table and "|" in text[first:last]
+        if text[first:last].strip():
+            yield first, last, table and "|" in text[first:last]
         return
     for start, end in lines:
         if start < end:

@@ -9,11 +9,12 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
+from vademecum.markdown.block import Block, blocks
 from vademecum.markdown.frontmatter import (
     Diagnostic,
     Frontmatter,
@@ -40,13 +41,10 @@ _TAG = re.compile(
     r"#(?<![^\s(\"'“‘«「（|*]#)(?<!\]\(#)"
     "([^\\s\\x00-,.:-@\\[-^`{-\\x7f\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\u00ab\u00bb]+)"
 )
-_BLOCK_ID = re.compile(r"\^(?<!\S\^)([A-Za-z0-9-]+)[ \t]*(?=\n|\Z)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _AUTOLINKS = ("Autolink", "Email")
-_ITEM = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
-_FENCE = re.compile(r"[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})")
-_ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-_NO_ITEM = sys.maxsize
+# Of a title or heading. Both are repeated with every chunk; the rest of a longer one is text, and found as such.
+_LONGEST_NAME = 500
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HEADING_MARKS = re.compile(r"%%.*?%%|==|~~|\[\^[^\]\s]+\]|[ \t]\^[A-Za-z0-9-]+[ \t]*$")
 _ANCHOR_MARKS = re.compile(r"[#|^:%\[\]\\]+")
@@ -67,6 +65,7 @@ class Link:
 
     `target` is "" for a link within the note, and keeps whatever looks like a suffix. `heading` may name a path
     ("A#B"); `block` is an id without its ^. Markdown links are percent-decoded and only kept when they are relative.
+    `property` names the property that holds the link; it is None for a link of the body.
     """
 
     target: str
@@ -76,15 +75,7 @@ class Link:
     embed: bool
     line: int
     kind: Literal["wiki", "markdown"]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A `^id` and the lines of the paragraph, list item or table that it names."""
-
-    id: str
-    first_line: int
-    last_line: int
+    property: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +121,16 @@ def parse(text: str, *, stem: str) -> Note:
     tags = _tags(body, masked, outline.linked, declared=tags_of(front.properties))
     title = title_of(front.properties) or next((h.text for h in headings if h.level == 1 and h.text), "")
     return Note(
-        title=title or " ".join(stem.split()),
+        title=(title or " ".join(stem.split()))[:_LONGEST_NAME].rstrip(),
         frontmatter=front.properties,
         frontmatter_text=front.text,
         aliases=aliases_of(front.properties),
         headings=headings,
         links=_links(body, masked, outline.targets, front=front),
         tags=tags,
-        blocks=_blocks(body, masked, headings, body_line=front.body_line) if "^" in masked else (),
+        blocks=blocks(
+            body, masked, [h.line for h in headings], spans=outline.blocks, raw=outline.raw, body_line=front.body_line
+        ),
         body_line=front.body_line,
         date=date_of(front.properties),
         private=front.private or any(map(is_private_tag, tags)) or any(map(_PRIVATE_TAG.search, commented)),
@@ -149,19 +142,28 @@ def parse(text: str, *, stem: str) -> Note:
 def section(note: Note, heading: str) -> tuple[int, int] | None:
     """Return the first and last line of a heading's section, or None when the note has no such heading.
 
-    The section ends before the next heading of the same or a higher level. `heading` is matched without regard to case
-    and to the characters that Obsidian drops from anchors; "A#B" is the first B below A.
+    The section ends before the next heading of the same or a higher level.
+    """
+    position = find_heading([(h.level, h.text) for h in note.headings], heading)
+    return None if position is None else (note.headings[position].line, _section_end(note, position))
+
+
+def find_heading(outline: Iterable[tuple[int, str]], heading: str) -> int | None:
+    """Return which of these headings, given by level and text, is meant, or None when none of them is.
+
+    `heading` is matched without regard to case and to the characters that Obsidian drops from anchors; "A#B" is the
+    first B below A.
     """
     wanted = [part for part in map(_anchor, heading.split("#")) if part]
     whole = _anchor(heading)
     above: list[tuple[int, str]] = []
-    for position, found in enumerate(note.headings):
-        name = _anchor(found.text)
-        while above and above[-1][0] >= found.level:
+    for position, (level, text) in enumerate(outline):
+        name = _anchor(text)
+        while above and above[-1][0] >= level:
             above.pop()
         if name and (name == whole or (wanted and name == wanted[-1] and _in_order(wanted[:-1], above))):
-            return found.line, _section_end(note, position)
-        above.append((found.level, name))
+            return position
+        above.append((level, name))
     return None
 
 
@@ -169,7 +171,7 @@ def block_lines(note: Note, block_id: str) -> tuple[int, int] | None:
     """Return the first and last line of the block that `^block_id` names, or None when the note has no such id."""
     wanted = block_id.removeprefix("^").lower()
     for block in note.blocks:
-        if block.id.lower() == wanted:
+        if block.id is not None and block.id.lower() == wanted:
             return block.first_line, block.last_line
     return None
 
@@ -208,29 +210,35 @@ class _Events(NamedTuple):
     math: list[tuple[int, int]]
     targets: list[_Target]
     linked: list[tuple[int, int]]
+    blocks: list[tuple[int, int]]
 
 
 class _Structure(NamedTuple):
-    """What is found in a body, in characters."""
+    """What is found in a body, in characters; `blocks` in bytes of `raw`, which has the lines of the body."""
 
     headings: list[tuple[int, int, str]]  # offset, level, text
     opaque: list[tuple[int, int]]
     targets: list[_Target]  # relative ones
     linked: list[tuple[int, int]]  # all Markdown links and images
+    blocks: list[tuple[int, int]]
+    raw: bytes
 
 
 @cache
 def _parser() -> Any:
     import pyromark
 
-    return pyromark.Markdown(options=pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_MATH)
+    return pyromark.Markdown(
+        options=pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_MATH | pyromark.Options.ENABLE_FOOTNOTES
+    )
 
 
 def _read_structure(body: str) -> _Structure:
     shown = _PLAIN_WIKILINK.sub(_hide, body) if "[[" in body else body
-    headings, opaque, math, targets, linked = _read_events(shown)
+    headings, opaque, math, targets, linked, blocks = _read_events(shown)
+    raw = shown.encode()
     if not body.isascii():
-        at = _characters(shown, [start for start, _, _ in headings], *opaque, *math, *linked)
+        at = _characters(raw, [start for start, _, _ in headings], *opaque, *math, *linked)
         headings = [(at[start], level, words) for start, level, words in headings]
         opaque = [(at[start], at[end]) for start, end in opaque]
         math = [(at[start], at[end]) for start, end in math]
@@ -240,7 +248,7 @@ def _read_structure(body: str) -> _Structure:
     opaque += [(start, end) for start, end in math if not body[end : end + 1].isdigit()]
     opaque.sort()
     texts = [(start, level, _heading_text("".join(words), body, start)) for start, level, words in headings]
-    return _Structure(texts, opaque, targets, linked)
+    return _Structure(texts, opaque, targets, linked, blocks, raw)
 
 
 def _read_events(shown: str) -> _Events:
@@ -249,7 +257,7 @@ def _read_events(shown: str) -> _Events:
     Its own wikilinks stay off: they keep the backslash of `\\|` and cost more than the regex that properties need
     anyway. One flat loop, since it turns a million times for a large vault.
     """
-    found = headings, opaque, math, targets, linked = _Events([], [], [], [], [])
+    found = headings, opaque, math, targets, linked, blocks = _Events([], [], [], [], [], [])
     texts: list[str] | None = None  # of the heading that is open
     for event, span in _parser().events_with_range(shown):
         if event.__class__ is str:
@@ -263,7 +271,9 @@ def _read_events(shown: str) -> _Events:
         elif kind == "Start":
             tag = event[kind]
             if tag.__class__ is str:
-                if tag == "HtmlBlock":
+                if tag == "Paragraph" or tag == "Item":
+                    blocks.append((span["start"], span["end"]))
+                elif tag == "HtmlBlock":
                     opaque.append((span["start"], span["end"]))
                 continue
             (name,) = tag
@@ -272,6 +282,9 @@ def _read_events(shown: str) -> _Events:
                 headings.append((span["start"], int(tag[name]["level"][1]), texts))
             elif name == "CodeBlock":
                 opaque.append((span["start"], span["end"]))
+                blocks.append((span["start"], span["end"]))
+            elif name == "Table":
+                blocks.append((span["start"], span["end"]))
             elif name == "Link" or name == "Image":
                 linked.append((span["start"], span["end"]))
                 link = tag[name]
@@ -282,7 +295,7 @@ def _read_events(shown: str) -> _Events:
         elif kind == "End":
             if texts is not None and event[kind].__class__ is dict and "Heading" in event[kind]:
                 texts = None
-        elif kind != "Html":
+        elif kind != "Html" and kind != "FootnoteReference":
             if texts is not None and kind != "InlineHtml":
                 texts.append(event[kind])
             (math if kind == "InlineMath" else opaque).append((span["start"], span["end"]))
@@ -302,12 +315,11 @@ def _heading_text(text: str, body: str, start: int) -> str:
         text = _WIKILINK.sub(_shown, text.replace("![[", "[["))
     if "^" in text or "==" in text or "~~" in text or "%%" in text:
         text = _HEADING_MARKS.sub("", text)
-    return " ".join(text.split())
+    return " ".join(text.split())[:_LONGEST_NAME].rstrip()
 
 
-def _characters(body: str, *offsets: Iterable[int]) -> dict[int, int]:
+def _characters(raw: bytes, *offsets: Iterable[int]) -> dict[int, int]:
     """Map byte offsets to character offsets."""
-    raw = body.encode()
     at: dict[int, int] = {}
     previous = characters = 0
     for offset in sorted({offset for group in offsets for offset in group}):
@@ -330,7 +342,8 @@ def _blank(text: str, spans: list[tuple[int, int]]) -> str:
         # The line break that ends a block stays, or the next line would seem to go on from the block.
         if text[end - 1] == "\n":
             end -= 1
-        pieces.append(_BLANK * (end - start))
+        # So do those within: a wikilink ends with its line, even when that ends in math.
+        pieces.append("\n".join(_BLANK * len(line) for line in text[start:end].split("\n")))
         cursor = end
     pieces.append(text[cursor:])
     return "".join(pieces)
@@ -445,16 +458,15 @@ def _anchor_parts(anchor: str) -> tuple[str | None, str | None]:
 def _property_links(front: Frontmatter) -> Iterator[Link]:
     """Yield the wikilinks in the properties' values, each with the line where its text stands."""
     cursor = 0
-    for value in _strings(front.properties):
-        if "[[" not in value:
-            continue
+    held = ((name, text) for name, value in front.properties.items() for text in _strings(value) if "[[" in text)
+    for name, value in held:
         for match in _WIKILINK.finditer(value):
             position = front.text.find(match.group(), cursor)
             # YAML may have folded or unescaped the text; then the value before it is the nearest known place.
             cursor = position if position >= 0 else cursor
             link = _wikilink(match, value, 2 + front.text.count("\n", 0, cursor))
             if link is not None:
-                yield link
+                yield replace(link, property=str(name))
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -489,95 +501,3 @@ def _destinations(body: str, masked: str, linked: list[tuple[int, int]]) -> list
     spans = [match.span() for match in _WIKILINK.finditer(masked)]
     spans += [(middle, end) for start, end in linked if (middle := body.rfind("](", start, end)) >= 0]
     return sorted(spans)
-
-
-class _Layout(NamedTuple):
-    """For each line: where its block begins, where its list item, paragraph or heading does; and where each one ends.
-
-    A block is a run of lines without a blank one between; a heading stands alone, a fence keeps its blank lines.
-    `ends` is filled where a part begins; that of a list item takes in the items below it.
-    """
-
-    blocks: list[int]
-    parts: list[int]
-    ends: list[int]
-
-
-def _blocks(body: str, masked: str, headings: tuple[Heading, ...], *, body_line: int) -> tuple[Block, ...]:
-    matches = list(_BLOCK_ID.finditer(masked))
-    if not matches:
-        return ()
-    lines = body.split("\n")
-    # No block goes past a heading, so that only sections with ids need a closer look.
-    borders = [0, *(heading.line - body_line for heading in headings), len(lines)]
-    blocks: list[Block] = []
-    index = counted = top = bottom = 0
-    for match in matches:
-        index += body.count("\n", counted, match.start())
-        counted = match.start()
-        if index >= bottom:
-            after = bisect_right(borders, index)
-            top, bottom = borders[after - 1], borders[after]
-            part = lines[top:bottom]
-            layout = _layout(part)
-        bounds = _named_lines(part, index - top, layout)
-        if bounds:
-            first = body_line + top
-            blocks.append(Block(match.group(1), first + bounds[0], first + bounds[1]))
-    return tuple(blocks)
-
-
-def _named_lines(lines: list[str], index: int, layout: _Layout) -> tuple[int, int] | None:
-    """Return the first and last line of the block that the id on line `index` names."""
-    line = lines[index]
-    if not line.lstrip().startswith("^"):
-        first = layout.parts[index]
-        return first, layout.ends[first]
-    named = index - 1
-    while named >= 0 and not lines[named].strip():
-        named -= 1
-    if named < 0:
-        return None
-    if named == index - 1 and line[0] in " \t":
-        first = layout.parts[named]
-        return first, layout.ends[first]
-    # On a line of its own an id names the whole block before it: all items of a list, all rows of a table.
-    return layout.blocks[named], named
-
-
-def _layout(lines: list[str]) -> _Layout:
-    blocks: list[int] = []
-    parts: list[int] = []
-    ends = list(range(len(lines)))
-    open_parts: list[tuple[int, int]] = []  # indentation of a list item, else _NO_ITEM; first line
-    block = part = last = 0
-    fence = ""
-    fresh = True  # the next line begins a block
-    for index, line in enumerate(lines):
-        text = line.lstrip(" \t")
-        first = text[:1]
-        mark = _FENCE.match(line) if first and first in "`~>" else None
-        if fence:
-            fresh = mark is not None and mark.group(1).startswith(fence)
-            fence = "" if fresh else fence
-        elif not first:
-            fresh = True
-        else:
-            heading = first == "#" and _ATX.match(line) is not None
-            item = first in "-*+0123456789" and _ITEM.match(line) is not None
-            if fresh or mark or heading or item:
-                indent = len(line) - len(text)
-                while open_parts and open_parts[-1][0] >= indent:
-                    ends[open_parts.pop()[1]] = last
-                block = index if fresh or mark or heading else block
-                part = index
-                open_parts.append((indent if item else _NO_ITEM, index))
-            fresh = heading
-            fence = mark.group(1) if mark else ""
-        if first:
-            last = index
-        blocks.append(block)
-        parts.append(part)
-    for _, start in open_parts:
-        ends[start] = last
-    return _Layout(blocks, parts, ends)

@@ -2,8 +2,8 @@
 
     PATH   PATH#Heading   PATH#Heading#Subheading   PATH#^block   PATH:12   PATH:12-40
 
-PATH is absolute, relative to a source's root, or the end of such a path. Only what is indexed can be opened, and
-`access` has the last word on the file as it is now.
+PATH is absolute, relative to a source's root, the end of such a path, or what a link would call the note. Only what is
+indexed can be opened, and `access` has the last word on the file as it is now.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from vademecum.access import Caller, VisibleSet, readable_note
-from vademecum.errors import NoteAmbiguous, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
+from vademecum.errors import NoteAmbiguous, NoteError, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
 from vademecum.index import Index, Located
-from vademecum.search.recall import Place, visible_in
-from vademecum.vault import contained, leads_out, note_key, read_note_bytes
+from vademecum.search.recall import Place, prove, visible_in
+from vademecum.vault import contained, leads_out, link_name, note_key, read_note_bytes
 
 _MOST_BYTES: Final = 1 << 24
+_MOST_NAMED: Final = 10
 _LINES: Final = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
 
 
@@ -60,7 +61,7 @@ def read_passage(address: str, index: Index, places: Mapping[str, Place], caller
     Raises OutsideRoot, NoteNotFound, NoteAmbiguous, NoteWithheld or NoteUnreadable.
     """
     visible, _, offline = visible_in(index, places, caller)
-    note, part = _resolve(address, index, places, visible)
+    note, part = find_note(address, index, places, visible)
     place = places[note.source_id]
     if place.source_id in offline:
         raise NoteUnreadable(f"{place.name} is offline", hint=f"Bring {place.root} back, then try again.")
@@ -80,20 +81,26 @@ def read_passage(address: str, index: Index, places: Mapping[str, Place], caller
     return _cut_out(content.decode("utf-8", "replace"), note, part, place=place, private=opened.private)
 
 
-def _resolve(address: str, index: Index, places: Mapping[str, Place], visible: VisibleSet) -> tuple[Located, str]:
-    """The note that an address means, and the part of it ("" for all). What is not served is never named."""
+def find_note(address: str, index: Index, places: Mapping[str, Place], visible: VisibleSet) -> tuple[Located, str]:
+    """The note that an address means, and the part of it ("" for all). What is not served is never named.
+
+    Raises OutsideRoot, NoteNotFound or NoteAmbiguous.
+    """
     problem: OutsideRoot | None = None
     for path, part in _readings(address):
         try:
-            fits = _located(path, index, places)
+            fits = _located(path, index, places, visible)
         except OutsideRoot as exc:
             problem = problem or exc
             continue
         served = [n for n in fits if visible.withheld(n.source_id, n.path, private=n.private) is None]
+        if len(served) > 1:
+            served = [note for note in served if _still_served(note, places, visible)]
         found = served or fits[:1]
         if len(found) > 1:
-            listed = "; ".join(str(places[note.source_id].root / note.disk_path) for note in found[:10])
-            raise NoteAmbiguous(f"{path} could be {len(found)} notes", hint=f"Give one whole path: {listed}")
+            listed = "; ".join(str(places[note.source_id].root / note.disk_path) for note in found[:_MOST_NAMED])
+            more = f" and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
+            raise NoteAmbiguous(f"{path} could be {len(found)} notes", hint=f"Give one whole path: {listed}{more}")
         if found:
             return found[0], part
     raise problem or NoteNotFound(
@@ -102,8 +109,21 @@ def _resolve(address: str, index: Index, places: Mapping[str, Place], visible: V
     )
 
 
+def _still_served(note: Located, places: Mapping[str, Place], visible: VisibleSet) -> bool:
+    """Whether a note may be named by its file as it is now; it may have become private since it was indexed."""
+    try:
+        prove(note, places[note.source_id], visible, offline=False)
+    except NoteWithheld:
+        return False
+    except NoteError:
+        return True
+    return True
+
+
 def _readings(address: str) -> list[tuple[str, str]]:
     """The ways to read an address, the most literal first: a name may hold a colon or a hash itself."""
+    if address.startswith("[[") and address.endswith("]]"):
+        address = address[2:-2].partition("|")[0]
     readings = [(address, "")]
     lines = _LINES.fullmatch(address)
     if lines:
@@ -114,13 +134,13 @@ def _readings(address: str) -> list[tuple[str, str]]:
     return readings
 
 
-def _located(path: str, index: Index, places: Mapping[str, Place]) -> list[Located]:
+def _located(path: str, index: Index, places: Mapping[str, Place], visible: VisibleSet) -> list[Located]:
     """The indexed notes that a path means. Raises OutsideRoot for a path that leads, or could lead, elsewhere."""
     if not os.path.isabs(path):
         if leads_out(path):
             raise OutsideRoot(f"{path!r} leads out of every source")
         found = [note for note in index.locate(note_key(path)) if note.source_id in places]
-        return found or _not_there(path, places.values())
+        return found or _linked(path, index, places, visible) or _not_there(path, places.values())
     for place in places.values():
         for root in (place.root, Path(place.display_root or place.root)):
             if Path(path).is_relative_to(root) and not leads_out(str(Path(path).relative_to(root))):
@@ -129,6 +149,21 @@ def _located(path: str, index: Index, places: Mapping[str, Place]) -> list[Locat
                 found = [n for n in index.locate(relative) if n.source_id == place.source_id and n.path in names]
                 return found or _not_there(relative, [place])
     raise OutsideRoot(f"{path!r} lies in no source")
+
+
+def _linked(path: str, index: Index, places: Mapping[str, Place], visible: VisibleSet) -> list[Located]:
+    """The notes that a link with this target, at the root of a source, could mean: in any case, or by an alias."""
+    from vademecum.graph.topology import Candidate, Namesakes
+
+    found: list[Located] = []
+    for source_id in sorted(places):
+        graph = index.graph(source_id, visible)
+        named = graph.files([link_name(path)])
+        known = Namesakes(Candidate(f.path, f.document, f.alias, f.reason) for f in named if f.document is not None)
+        meant = known.resolve(path, "")
+        files = [] if meant.file is None else [meant.file, *meant.others]
+        found += graph.notes(file.document for file in files if file.document is not None).values()
+    return found
 
 
 def _not_there(path: str, places: Iterable[Place]) -> list[Located]:

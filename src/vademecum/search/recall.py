@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from vademecum.access import UNKNOWN, Caller, Policy, VisibleSet, policy_of, readable_note, visible_notes
-from vademecum.errors import NoteError, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
-from vademecum.index import Filters, Index, NoteText, SourceRow, WordsQuery
+from vademecum.errors import NoteError, NoteEvicted, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
+from vademecum.index import Filters, Index, Located, NoteText, SourceRow, WordsQuery
 from vademecum.search.fusion import Part, Ranked
 from vademecum.search.lanes import HITS_PER_NOTE, Asking, Lane
 from vademecum.search.query import parse_query
@@ -173,7 +173,9 @@ def _recall(question: Question, index: Index, places: Mapping[str, Place], calle
     answer = _Answer(question, query, index, visible, places=places, offline=offline, withheld=withheld)
     hits = tuple(answer.hits(ranking.ranked))
     receipt = Receipt(
-        searched=tuple(_coverage(places[key], rows.get(key), index, key in offline) for key in sorted(places)),
+        searched=tuple(
+            coverage(places[key], rows.get(key), index, visible, offline=key in offline) for key in sorted(places)
+        ),
         lanes=ranking.lanes,
         vectors=ranking.vectors,
         withheld=dict(withheld),
@@ -228,10 +230,10 @@ class _Answer:
             return None
         place = self.places[text.source_id]
         try:
-            stale, private = self._checked(text, place)
+            stale, private = prove(text, place, self.visible, offline=text.source_id in self.offline)
         except NoteError as exc:
             self._refused.add(evidence.document)
-            self.withheld[_reason(exc)] += 1
+            self.withheld[reason_of(exc)] += 1
             return None
         path = place.root / text.disk_path
         whole = text.chunk_key is None
@@ -253,21 +255,6 @@ class _Answer:
             private=private,
             explain=self._explained(item) if self.question.explain else None,
         )
-
-    def _checked(self, text: NoteText, place: Place) -> tuple[bool, bool]:
-        """Whether the hit is stale, and whether its note is private. Raises NoteError when it may not be shown."""
-        if text.source_id in self.offline:
-            return True, text.private
-        now = readable_note(
-            self.visible,
-            text.source_id,
-            text.path,
-            root=place.root,
-            disk_path=text.disk_path,
-            known=text.stamp if text.settled else None,
-            private=text.private,
-        )
-        return now.stamp != text.stamp, now.private
 
     def _explained(self, item: Ranked) -> dict[str, Any]:
         """The parts of the score, which add up to it, and the words that were met."""
@@ -293,10 +280,37 @@ def _parts(parts: Sequence[Part], score: float) -> list[dict[str, Any]]:
     ]
 
 
-def _reason(exc: NoteError) -> str:
+def prove(note: NoteText | Located, place: Place, visible: VisibleSet, *, offline: bool) -> tuple[bool, bool]:
+    """Whether an indexed note is stale, and whether it is private, by its file as it is now, unless that is offline.
+
+    Raises NoteError when it may not be shown.
+    """
+    if offline:
+        return True, note.private
+    try:
+        now = readable_note(
+            visible,
+            note.source_id,
+            note.path,
+            root=place.root,
+            disk_path=note.disk_path,
+            known=note.known,
+            private=note.private,
+        )
+    except NoteEvicted:
+        if not visible.caller.is_owner:  # it may have been made private before a cloud took it
+            raise
+        return True, note.private
+    return now.stamp != note.stamp, now.private
+
+
+def reason_of(exc: NoteError) -> str:
+    """Why a note cannot be shown, in the words of a receipt."""
     match exc:
         case NoteNotFound():
             return "vanished"
+        case NoteEvicted():
+            return "evicted"
         case NoteUnreadable():
             return "unreadable"
         case OutsideRoot():
@@ -325,7 +339,8 @@ def _content(text: NoteText, query: WordsQuery, *, header: str) -> str:
     return header + head + body[start : start + room - 2].rstrip() + tail
 
 
-def _coverage(place: Place, row: SourceRow | None, index: Index, offline: bool) -> Coverage:
+def coverage(place: Place, row: SourceRow | None, index: Index, visible: VisibleSet, *, offline: bool) -> Coverage:
+    """One source as an answer met it."""
     if row is None:
         return Coverage(place.source_id, place.name, 0, "unreachable" if offline else "empty", None, {}, ())
     return Coverage(
@@ -335,14 +350,21 @@ def _coverage(place: Place, row: SourceRow | None, index: Index, offline: bool) 
         state="unreachable" if offline else row.state,
         stale_since=row.stale_since,
         skipped=row.skipped,
-        sample=index.skipped(row.row, limit=_SAMPLE),
+        # Whether a note that was not read is private cannot be told, so that only its owner learns its name.
+        sample=[
+            (path, reason)
+            for path, reason in index.skipped(row.row, limit=_SAMPLE)
+            if visible.withheld(place.source_id, path, private=True) is None
+        ],
     )
 
 
 def _holds_something(root: Path, row: SourceRow | None) -> bool:
     """Whether a root can be trusted to tell what is there. One that is suddenly empty, as a mount point is when its
-    drive is gone, or that has become a link to somewhere else, cannot.
+    drive is gone, one whose loss of notes is held, or one that has become a link to somewhere else, cannot.
     """
+    if row is not None and row.held_since is not None:
+        return False
     try:
         with os.scandir(root) as entries:
             holds = row is None or not row.documents or next(entries, None) is not None

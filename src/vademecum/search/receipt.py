@@ -76,33 +76,11 @@ class Receipt:
 
     def as_json(self) -> dict[str, Any]:
         """The receipt with the names of the wire."""
-        reasons = self._skipped()
         return {
-            "searched": [
-                {
-                    "source_id": s.source_id,
-                    "name": s.name,
-                    "documents": s.documents,
-                    "state": s.state,
-                    "stale_since": s.stale_since,
-                }
-                for s in self.searched
-            ],
-            "offline": [
-                {"source_id": s.source_id, "name": s.name, "stale_since": s.stale_since} for s in self._offline()
-            ],
-            "skipped": {
-                "count": reasons.total(),
-                "by_reason": dict(sorted(reasons.items())),
-                "sample": [
-                    {"source_id": s.source_id, "path": path, "reason": reason}
-                    for s in self.searched
-                    for path, reason in s.sample
-                ][:10],
-            },
+            **_covered(self.searched),
             "vectors": self.vectors.as_json(),
             "lanes": {name: lane.as_json() for name, lane in self.lanes.items()},
-            "withheld": {"count": sum(self.withheld.values()), "by_reason": dict(sorted(self.withheld.items()))},
+            "withheld": _counted(self.withheld),
             "empty_query": self.empty_query,
             "took_ms": self.took_ms,
         }
@@ -111,30 +89,91 @@ class Receipt:
         """The receipt in one line, for people and for models."""
         if not self.searched:
             return "Receipt: no source was searched; none is connected and enabled, or none was asked for."
-        notes = sum(s.documents for s in self.searched)
-        parts = [f"searched {_count(notes, 'note')} in {', '.join(s.name for s in self.searched)}"]
-        parts += [f"{s.name} is offline, its notes may be stale" for s in self._offline()]
+        parts = _told(self.searched)
         if self.empty_query:
             parts.append("the question holds no word to look for")
         parts += [told for name, lane in self.lanes.items() if (told := _lane(name, lane))]
         if self.vectors.next is not None:
             built = self.vectors.next
             parts.append(f"vectors of {built.model} are being made, {_count(built.pending, 'text')} to go")
-        reasons = self._skipped()
-        if reasons:
-            parts.append(f"{_count(reasons.total(), 'file')} not indexed ({_by_reason(reasons)})")
-        if self.withheld:
-            parts.append(f"{_count(sum(self.withheld.values()), 'note')} withheld ({_by_reason(self.withheld)})")
+        parts += _told_missing(self.searched, self.withheld)
         return f"Receipt: {'; '.join(parts)}; {self.took_ms:.0f} ms."
 
-    def _offline(self) -> list[Coverage]:
-        return [s for s in self.searched if s.state == "unreachable"]
 
-    def _skipped(self) -> Counter[str]:
-        total: Counter[str] = Counter()
-        for source in self.searched:
-            total.update(source.skipped)
-        return total
+@dataclass(frozen=True, slots=True)
+class WalkReceipt:
+    """What a walk from a note covered. `cut` says of each list how many more there are than were shown."""
+
+    searched: tuple[Coverage, ...]
+    withheld: Mapping[str, int]
+    cut: Mapping[str, int]
+    took_ms: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The receipt with the names of the wire."""
+        return {
+            **_covered(self.searched),
+            "withheld": _counted(self.withheld),
+            "cut": dict(self.cut),
+            "took_ms": self.took_ms,
+        }
+
+    def line(self) -> str:
+        """The receipt in one line, for people and for models."""
+        parts = _told(self.searched)
+        parts += [f"{number:,} more {name.replace('_', ' ')} not shown" for name, number in self.cut.items()]
+        parts += _told_missing(self.searched, self.withheld)
+        return f"Receipt: {'; '.join(parts)}; {self.took_ms:.0f} ms."
+
+
+def _covered(searched: Sequence[Coverage]) -> dict[str, Any]:
+    """The part of a receipt that every kind of answer has: the sources, and what of their files is not indexed."""
+    listed = [
+        {
+            "source_id": s.source_id,
+            "name": s.name,
+            "documents": s.documents,
+            "state": s.state,
+            "stale_since": s.stale_since,
+        }
+        for s in searched
+    ]
+    offline = [
+        {"source_id": s.source_id, "name": s.name, "stale_since": s.stale_since}
+        for s in searched
+        if s.state == "unreachable"
+    ]
+    sample = [{"source_id": s.source_id, "path": path, "reason": reason} for s in searched for path, reason in s.sample]
+    skipped = {**_counted(_skipped(searched)), "sample": sample[:10]}
+    return {"searched": listed, "offline": offline, "skipped": skipped}
+
+
+def _counted(reasons: Mapping[str, int]) -> dict[str, Any]:
+    return {"count": sum(reasons.values()), "by_reason": dict(sorted(reasons.items()))}
+
+
+def _skipped(searched: Sequence[Coverage]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for source in searched:
+        total.update(source.skipped)
+    return total
+
+
+def _told(searched: Sequence[Coverage]) -> list[str]:
+    notes = sum(s.documents for s in searched)
+    offline = [f"{s.name} is offline, its notes may be stale" for s in searched if s.state == "unreachable"]
+    return [f"searched {_count(notes, 'note')} in {', '.join(s.name for s in searched)}", *offline]
+
+
+def _told_missing(searched: Sequence[Coverage], withheld: Mapping[str, int]) -> list[str]:
+    """What is not indexed and what was withheld, in words; nothing where there is none of it."""
+    skipped = _skipped(searched)
+    parts = []
+    if skipped:
+        parts.append(f"{_count(skipped.total(), 'file')} not indexed ({_by_reason(skipped)})")
+    if withheld:
+        parts.append(f"{_count(sum(withheld.values()), 'note')} withheld ({_by_reason(withheld)})")
+    return parts
 
 
 def _lane(name: str, lane: LaneReport) -> str:

@@ -98,7 +98,8 @@ def finish_removals(registry: Registry, index: Index, settings: Settings) -> Pro
     if not registry.exists():  # lost rather than emptied: a removal leaves an empty list behind
         return None
     complete = registry.ids().issuperset(index.sources())
-    if complete and (not index.scrub_pending() or _somebody_syncs(settings)):
+    # Tried in vain, a cleaning keeps every other writer waiting for seconds.
+    if complete and (not index.scrub_pending() or _somebody_syncs(settings) or index.reader_in_the_way()):
         return None
     passages: list[str | bytes] = []
     with registry.locked():

@@ -7,19 +7,22 @@ is shaped against: an outage taken for a deletion, one bad file that ends the ru
 from __future__ import annotations
 
 import hashlib
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from vademecum.access import policy_of
 from vademecum.config import Settings, file_lock
-from vademecum.errors import NoteNotFound, NoteUnreadable, SourceRemoved, SourceRootMissing
+from vademecum.errors import NoteEvicted, NoteNotFound, NoteUnreadable, SourceRemoved, SourceRootMissing
 from vademecum.index import BATCH, Index, IndexedNote, Restamp, SourceRow, SourceState, StoredNote
+from vademecum.markdown import Diagnostic
+from vademecum.sources.outage import KEPT, Unread, copies_of_sync_tools, implausible, unlisted_folders
 from vademecum.sources.registry import Registry, Source, now
-from vademecum.vault import PLAUSIBLE_LOSS, FileStamp, Ignores, Scan, is_binary
+from vademecum.vault import FileStamp, Ignores, Scan, conflict_copies, is_binary
 
 # A file saved twice within the clock's grain keeps its stamp, so a stamp is believed only when it is older than this.
 _SETTLING_NS: Final = 2_000_000_000
@@ -28,6 +31,9 @@ _BULK: Final = 200
 _LOCK_WAIT_S: Final = 600.0
 _BLANK: Final = "\ufeff \t\r\n\f\v\xa0"
 _EARLIEST: Final = "0001-01-01"
+# Ways to be lost: not there, or there with nothing in it that anybody wrote. Too large is what a setting made of it.
+_LOST: Final = ("vanished", "empty", "binary")
+_ALL: Final = 1 << 31
 
 
 @dataclass(slots=True)
@@ -35,7 +41,8 @@ class SyncReport:
     """What one sync did.
 
     skipped counts every file on disk that is no document, by reason; `documents` and it add up to the files there.
-    held says that the source looked emptied and nothing was dropped yet.
+    held says that the source looked emptied and nothing was dropped yet. conflict_copies counts notes that a sync
+    tool seems to have left.
     """
 
     source_id: str
@@ -47,6 +54,7 @@ class SyncReport:
     unchanged: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     warnings: int = 0
+    conflict_copies: int = 0
     diagnostics: list[str] = field(default_factory=list)
     held: bool = False
     took_ms: int = 0
@@ -63,6 +71,7 @@ class SyncReport:
             "unchanged": self.unchanged,
             "skipped": {"count": self.skipped.total(), "by_reason": dict(sorted(self.skipped.items()))},
             "warnings": self.warnings,
+            "conflict_copies": self.conflict_copies,
             "diagnostics": self.diagnostics,
             "held": self.held,
             "took_ms": self.took_ms,
@@ -101,19 +110,30 @@ def sync_source(
     settings: Settings,
     *,
     force: bool = False,
+    accept_loss: bool = False,
     progress: Progress | None = None,
     waiting: Callable[[], None] | None = None,
 ) -> SyncReport:
     """Bring one source's rows up to date. Only one process does so at a time; another waits, then looks again.
 
-    An unreachable root is not an error: the report says so and every row stays. Raises SourceRemoved when the source
-    is removed meanwhile, StateBusy, StateReadOnly, IndexBusy.
+    Where nearly all notes are gone at once, the first run that meets it keeps them, and the next one that was begun
+    afterwards believes it; `accept_loss` believes it at once. An unreachable root is not an error: the report says so
+    and every row stays. Raises SourceRemoved when the source is removed meanwhile, StateBusy, StateReadOnly, IndexBusy.
     """
     lock = settings.run_dir / f"sync-{source.id.replace(':', '-')}.lock"
-    with file_lock(lock, wait_s=_LOCK_WAIT_S, what=f"the source {source.name}", waiting=waiting):
+    waited: list[bool] = []
+
+    def wait() -> None:
+        waited.append(True)
+        if waiting is not None:
+            waiting()
+
+    with file_lock(lock, wait_s=_LOCK_WAIT_S, what=f"the source {source.name}", waiting=wait):
         started = time.perf_counter()
         row = _open_row(source, registry, index)
-        report = _Sync(source, index, settings, force=force, progress=progress).run(row)
+        # A run that waited was asked for before the other one looked: it is no second opinion.
+        believing = accept_loss or (row.held_since is not None and not waited)
+        report = _Sync(source, index, settings, force=force, believing=believing, progress=progress).run(row)
         report.took_ms = round((time.perf_counter() - started) * 1000)
         return report
 
@@ -137,16 +157,29 @@ class _Sync:
     """One run. Its steps share what the scan found and what the index held before."""
 
     def __init__(
-        self, source: Source, index: Index, settings: Settings, *, force: bool, progress: Progress | None
+        self,
+        source: Source,
+        index: Index,
+        settings: Settings,
+        *,
+        force: bool,
+        believing: bool,
+        progress: Progress | None,
     ) -> None:
         self.source = source
         self.index = index
         self.settings = settings
         self.force = force
+        self.believing = believing
         self.progress = progress
         self.report = SyncReport(source.id)
         self.skipped: list[tuple[str, str]] = []
-        self._emptied: list[int] = []
+        self.unread = Unread()
+        # Why notes could not be looked at by the last run.
+        self._before: dict[str, str] = {}
+        self._stamps: Mapping[str, tuple[int, ...]] = {}
+        # Documents whose files turned out to be nothing to index, by reason.
+        self._turned: dict[str, list[int]] = {}
         # Notes that have gone from their path, by what they held, until one of them turns up somewhere else.
         self._gone: dict[bytes, list[int]] = {}
 
@@ -161,10 +194,12 @@ class _Sync:
             return self._outage(row, str(exc))
         self.report.skipped.update(scan.reasons)
         self.skipped += scan.skipped
-        stamps = self.index.stamps(row.row)
-        pending = [path for path, stamp in scan.files.items() if self.force or stamps.get(path) != stamp]
+        for path, (reason, why) in scan.away.items():
+            self.unread.add(path, reason, why=why)
+        self._stamps = self.index.stamps(row.row)
+        pending = self._pending(row, scan)
         self.report.unchanged = len(scan.files) - len(pending)
-        missing = stamps.keys() - scan.files.keys()
+        missing = self._stamps.keys() - scan.files.keys()
         stored = self.index.stored_notes(row.row, [*pending, *missing]) if pending or missing else {}
         bulk = len(stored) > _BULK
         if bulk:
@@ -174,11 +209,43 @@ class _Sync:
             if _has_gone(path, scan, ignores):
                 self._gone.setdefault(note.fingerprint, []).append(note.document)
         self._index(row, scan, pending, stored=stored)
-        self._drop_missing(row, scan, stored, ignores)
+        away = self._look_again(scan)
+        if away is None:
+            self._drop_missing(row, scan, stored, ignores)
         if bulk:
             self.index.scrub()
+        if away is not None:
+            return self._outage(row, away)
         self._finish(row, scan, filters)
         return self.report
+
+    def _pending(self, row: SourceRow, scan: Scan) -> list[str]:
+        """The notes to read. Those that the last run could not read come last, in no order, so that however little
+        patience is left for them, each has its turn one day.
+        """
+        pending = [path for path, stamp in scan.files.items() if self.force or self._stamps.get(path) != stamp]
+        if pending and row.state == "degraded":
+            listed = self.index.skipped(row.row, limit=_ALL)
+            self._before = {path: reason for path, reason in listed if reason in KEPT and reason != "postponed"}
+            again = [path for path in pending if path in self._before]
+            random.shuffle(again)
+            pending = [path for path in pending if path not in self._before] + again
+        return pending
+
+    def _look_again(self, scan: Scan) -> str | None:
+        """What is wrong with the root, which may have gone away under the reading; None when it is there.
+
+        Where it holds no note any more, what vanished proves nothing; the next scan will tell.
+        """
+        if not scan.files:
+            return None
+        try:
+            probe = self.source.connector.scan(self.source.root, exclude=self.source.exclude, filters=(), max_files=0)
+        except SourceRootMissing as exc:
+            return str(exc)
+        if not probe.files:
+            self._turned.pop("vanished", None)
+        return None
 
     def _outage(self, row: SourceRow, what: str) -> SyncReport:
         self.index.mark_unreachable(row.row, at=now())
@@ -187,8 +254,9 @@ class _Sync:
         ignored = [note.document for path, note in stored.items() if ignores.covers(path)]
         self.index.drop(ignored, at=now())
         self.report.state = "unreachable"
-        self.report.removed = len(ignored)
-        self.report.documents = row.documents - len(ignored)
+        self.report.removed += len(ignored)
+        self.report.documents = self.index.document_count(row.row)
+        self.report.skipped.clear()
         self.report.diagnostics.append(what)
         return self.report
 
@@ -222,14 +290,25 @@ class _Sync:
         """A note to put, or the new stamp of one that is as it was, or the reason why the file is left out."""
         limit = self.settings.max_file_bytes
         disk_path = scan.disk_path(path)
+        if scan.files[path].size > limit:
+            return "too_large"
+        if not self.unread.worth_trying(path):
+            reason = self._before.get(path, "postponed")
+            self.unread.add(path, reason)
+            return reason
+        started = time.monotonic()
         try:
-            if scan.files[path].size > limit:
-                return "too_large"
             content, stamp = self.source.connector.read(self.source.root, disk_path, max_bytes=limit)
         except NoteNotFound:
             return "vanished"
-        except NoteUnreadable:
-            return "unreadable"
+        except NoteUnreadable as exc:
+            offloaded = isinstance(exc, NoteEvicted)
+            if offloaded and old is not None and self._as_indexed(path, scan.files[path]):
+                stamp = scan.files[path]
+                return Restamp(old.document, disk_path, _day(stamp.mtime_ns), stamp, _settled(stamp))
+            reason = "evicted" if offloaded else "unreadable"
+            self.unread.add(path, reason, why=exc.why, took_s=time.monotonic() - started)
+            return reason
         if len(content) > limit:
             return "too_large"
         file = _File(path, disk_path, content, stamp)
@@ -237,10 +316,17 @@ class _Sync:
             return Restamp(old.document, disk_path, _day(stamp.mtime_ns), stamp, file.settled)
         if is_binary(content):
             return "binary"
-        text = content.decode("utf-8", "replace")
+        text, problems = _decoded(content)
         if not text.strip(_BLANK):
             return "empty"
-        return _parsed(file, text, moved_from=self._moved_from(file) if old is None else None)
+        return _parsed(file, text, problems, moved_from=self._moved_from(file) if old is None else None)
+
+    def _as_indexed(self, path: str, stamp: FileStamp) -> bool:
+        """Whether a file that a cloud holds is the one that was indexed: only being moved there touched its status."""
+        known = self._stamps.get(path)
+        if not known or known == stamp:
+            return False
+        return FileStamp(*known)._replace(ctime_ns=stamp.ctime_ns) == stamp
 
     def _moved_from(self, file: _File) -> int | None:
         """The document of a note that has gone from another path with just these bytes: it was moved, not written."""
@@ -251,18 +337,15 @@ class _Sync:
         return gone.pop()
 
     def _leave_out(self, path: str, reason: str, old: StoredNote | None) -> None:
-        """Account for a file that is not indexed, and take out what was indexed of it before."""
-        if reason == "vanished":
-            self._emptied += [] if old is None else [old.document]
-            return
-        self.skipped.append((path, reason))
-        if reason == "unreadable" and old is not None:
-            # Unreadable is not gone: what was indexed stays, and counts as a document.
-            self.report.unchanged += 1
-            self.report.diagnostics.append(f"{path} cannot be read; what was indexed of it stays")
-            return
-        self.report.skipped[reason] += 1
-        self._emptied += [] if old is None else [old.document]
+        """Account for a file that is not indexed. What was indexed of it goes, unless it only cannot be read now."""
+        if reason != "vanished":
+            self.skipped.append((path, reason))
+            if reason in KEPT and old is not None:
+                self.report.unchanged += 1
+                return
+            self.report.skipped[reason] += 1
+        if old is not None:
+            self._turned.setdefault(reason, []).append(old.document)
 
     def _drop_missing(self, row: SourceRow, scan: Scan, stored: Mapping[str, StoredNote], ignores: Ignores) -> None:
         """Drop what is gone, unless its absence proves nothing, and in any case what is ignored now."""
@@ -270,40 +353,53 @@ class _Sync:
         for path, note in stored.items():
             if path in scan.files:
                 continue
-            if path in scan.unreadable:
-                self._keep_unreadable(path)
+            if path in scan.away:
+                self._keep(scan.away[path].reason)
             elif ignores.covers(path):
                 ignored.append(note.document)
         gone = [document for documents in self._gone.values() for document in documents]
-        if not scan.files and len(gone) >= PLAUSIBLE_LOSS and row.held_since is None:
-            self.report.held = True
-            self.report.diagnostics.append(
-                f"the root holds no note while {len(gone)} are indexed; they are kept until the next sync agrees"
-            )
+        indexed = row.documents - len(ignored)
+        lost = len(gone) + sum(len(self._turned.get(reason, ())) for reason in _LOST)
+        if implausible(lost, of=indexed) and not self.believing:
+            self._hold(lost, of=indexed)
             gone = []
-        self.report.removed += len(gone) + len(ignored) + len(self._emptied)
-        self.index.drop([*gone, *ignored, *self._emptied], at=now())
+        turned = [document for documents in self._turned.values() for document in documents]
+        self.report.removed += len(gone) + len(ignored) + len(turned)
+        self.index.drop([*gone, *ignored, *turned], at=now())
 
-    def _keep_unreadable(self, path: str) -> None:
-        """Count a note that was indexed and cannot be looked at now as the document it still is."""
-        self.report.skipped["unreadable"] -= 1
+    def _hold(self, lost: int, *, of: int) -> None:
+        """Keep what seems lost, until a later run agrees."""
+        self.report.held = True
+        self.report.diagnostics.append(
+            f"{lost:,} of {of:,} notes are gone at once, as if a drive were away; they are kept. The next sync that"
+            f" misses them takes them out, `vade sources sync {self.source.id} --accept-loss` does so now"
+        )
+        for reason in _LOST:
+            kept = len(self._turned.pop(reason, ()))
+            self._keep(reason, kept if reason != "vanished" else 0)
+
+    def _keep(self, reason: str, count: int = 1) -> None:
+        """Count notes that were indexed, and are not what was indexed now, as the documents they still are."""
+        self.report.skipped[reason] -= count
         self.report.skipped += Counter()  # drops what came down to nothing
-        self.report.unchanged += 1
-        self.report.diagnostics.append(f"{path} cannot be read; what was indexed of it stays")
+        self.report.unchanged += count
 
     def _finish(self, row: SourceRow, scan: Scan, filters: tuple[str, ...] | None) -> None:
         report = self.report
         policy, diagnostic = policy_of(self.source.root)
+        if report.held:  # what the source says of itself may be gone with the rest
+            policy, filters = row.policy or policy, None
         if diagnostic:
             report.diagnostics.append(diagnostic)
-        report.diagnostics += [
-            f"{folder or 'the root'} cannot be listed; what was indexed stays" for folder in scan.unlisted
-        ]
+        report.diagnostics += self.unread.diagnostics() + unlisted_folders(scan.unlisted)
+        copies = conflict_copies(scan.files, scan.files)
+        report.conflict_copies = len(copies)
+        report.diagnostics += copies_of_sync_tools(copies)
         if scan.truncated:
             report.diagnostics.append(f"more than {self.settings.max_files} notes; the rest was not looked at")
         report.documents = self.index.document_count(row.row)
         report.warnings = self.index.notes_with_warnings(row.row)
-        unsound = report.held or scan.unlisted or scan.truncated or any(r == "unreadable" for _, r in self.skipped)
+        unsound = report.held or scan.unlisted or scan.truncated or self.unread
         report.state = "empty" if not scan.files else "degraded" if unsound else "healthy"
         self.index.finish_scan(
             row.row,
@@ -334,17 +430,32 @@ class _File(NamedTuple):
     @property
     def settled(self) -> bool:
         """Whether the stamp may be believed: it did not change under the reading, and is no longer young."""
-        return self.stamp.inode != -1 and time.time_ns() - self.stamp.newest_ns > _SETTLING_NS
+        return _settled(self.stamp)
+
+
+def _settled(stamp: FileStamp) -> bool:
+    return stamp.inode != -1 and time.time_ns() - stamp.newest_ns > _SETTLING_NS
 
 
 def _has_gone(path: str, scan: Scan, ignores: Ignores) -> bool:
     """Whether the absence of a note that was indexed means that it is gone, rather than that it was not looked at."""
-    if path in scan.files or path in scan.unreadable or ignores.covers(path):
+    if path in scan.files or path in scan.away or ignores.covers(path):
         return False
     return not scan.truncated and not path.startswith(tuple(folder + "/" for folder in scan.unlisted))
 
 
-def _parsed(file: _File, text: str, *, moved_from: int | None) -> IndexedNote:
+def _decoded(content: bytes) -> tuple[str, tuple[Diagnostic, ...]]:
+    """The text of a note, whatever its bytes are, and what was wrong with them."""
+    try:
+        return content.decode("utf-8"), ()
+    except UnicodeDecodeError as exc:
+        line = content.count(b"\n", 0, exc.start) + 1
+        return content.decode("utf-8", "replace"), (
+            Diagnostic(line, "is not valid UTF-8 from here on; what cannot be read is replaced"),
+        )
+
+
+def _parsed(file: _File, text: str, problems: tuple[Diagnostic, ...], *, moved_from: int | None) -> IndexedNote:
     from vademecum.markdown import cut, parse
 
     name = file.path.rpartition("/")[2]
@@ -356,7 +467,7 @@ def _parsed(file: _File, text: str, *, moved_from: int | None) -> IndexedNote:
         settled=file.settled,
         fingerprint=file.fingerprint,
         date=_day(file.stamp.mtime_ns),
-        note=note,
+        note=replace(note, diagnostics=(*note.diagnostics, *problems)) if problems else note,
         chunks=cut(note),
         moved_from=moved_from,
     )

@@ -3,17 +3,22 @@
 Nothing in this package writes below a root, and no path leaves it: links are never followed.
 """
 
+from vademecum.vault.conflicts import ConflictCopy, conflict_copies
 from vademecum.vault.manifest import Manifest, load_manifest
 from vademecum.vault.tree import (
     DEFAULT_GLOBS,
-    PLAUSIBLE_LOSS,
+    LINKED_SUFFIXES,
+    NOTE_SUFFIXES,
+    Away,
     FileStamp,
     Ignores,
     Scan,
     check_globs,
     contained,
     is_binary,
+    is_dataless,
     leads_out,
+    link_name,
     note_key,
     read_declaration,
     read_note_bytes,
@@ -24,15 +29,21 @@ from vademecum.vault.tree import (
 
 __all__ = [
     "DEFAULT_GLOBS",
-    "PLAUSIBLE_LOSS",
+    "LINKED_SUFFIXES",
+    "NOTE_SUFFIXES",
+    "Away",
+    "ConflictCopy",
     "FileStamp",
     "Ignores",
     "Manifest",
     "Scan",
     "check_globs",
+    "conflict_copies",
     "contained",
     "is_binary",
+    "is_dataless",
     "leads_out",
+    "link_name",
     "load_manifest",
     "note_key",
     "read_declaration",

@@ -6,6 +6,7 @@ folder that cannot be listed and so looks empty, a pattern that takes exponentia
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -18,19 +19,48 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from vademecum.errors import GlobInvalid, NoteNotFound, NoteUnreadable, OutsideRoot, SourceRootMissing
+from vademecum.errors import (
+    GlobInvalid,
+    NoteEvicted,
+    NoteNotFound,
+    NoteUnreadable,
+    OutsideRoot,
+    SourceRootMissing,
+)
 
 DEFAULT_GLOBS: Final = ("**/.obsidian/**", "**/.trash/**", "**/.hermes/**", "**/.*/**", "**/.*")
 NOTE_SUFFIXES: Final = (".md", ".markdown")
-# A root that suddenly holds nothing while so many notes are indexed is taken for an outage.
-PLAUSIBLE_LOSS: Final = 20
+LINKED_SUFFIXES: Final = (*NOTE_SUFFIXES, ".canvas", ".base")
+"""What a link may leave out of a file's name, the most likely first."""
 _BINARY_PROBE_BYTES: Final = 8192
 _MOST_DECLARED_BYTES: Final = 1 << 20
 _MAX_GLOBS: Final = 200
 _MAX_GLOB_CHARACTERS: Final = 500
 # A path this long is nobody's note; it keeps a hostile tree from exhausting the stack or the index.
 _MAX_PATH_CHARACTERS: Final = 4096
+_MOST_LISTED: Final = 200_000
 _MOST: Final = (1 << 63) - 1
+# What the flags of a file whose content is in a cloud alone hold on macOS. Reading it would fetch it.
+_SF_DATALESS: Final = 0x40000000
+# In its place, older versions of iCloud leave a hidden file named after it.
+_PLACEHOLDER: Final = ".icloud"
+_HELD_BY_ITS_CLOUD: Final = "its cloud holds it"
+# What reading a file gives whose cloud, drive or server does not hand it out.
+_AWAY: Final = frozenset(
+    (
+        errno.EDEADLK,
+        errno.EAGAIN,
+        errno.EIO,
+        errno.ETIMEDOUT,
+        errno.ESTALE,
+        errno.ECANCELED,
+        errno.ENOTCONN,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+    )
+)
 _DRIVE: Final = re.compile(r"[A-Za-z]:/").match
 _PLAIN: Final = re.compile(r"[ -\[\]-~]{1,4096}").fullmatch
 
@@ -52,23 +82,30 @@ class FileStamp(NamedTuple):  # a tuple, since a scan makes two for every file: 
         return max(self.mtime_ns, self.ctime_ns)
 
 
+class Away(NamedTuple):
+    """Why a note cannot be looked at: the reason that is counted, and what the system says."""
+
+    reason: str
+    why: str
+
+
 @dataclass(slots=True)
 class Scan:
     """What lies below a root.
 
     files      the stamp of each note by key: root-relative, POSIX separators, Unicode NFC
     spellings  the path as the disk spells it, of each key that is spelled otherwise there
-    unreadable keys of notes that are listed but cannot be looked at; they are not gone either
-    unlisted   keys of folders that could not be listed; what lies below them is unknown, not gone
-    skipped    (key, reason) of files that a person may want to know about one by one
+    away       keys of notes that are there and cannot be looked at; they are not gone
+    unlisted   keys of folders that could not be listed, and why; what lies below them is unknown, not gone
+    skipped    (key, reason) of every file that is no note, but hidden ones; links may mean them
     reasons    every file that is no note candidate, counted by reason; includes those in `skipped`
     truncated  the walk stopped at its limit, so absence means nothing
     """
 
     files: dict[str, FileStamp] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
-    unreadable: set[str] = field(default_factory=set)
-    unlisted: list[str] = field(default_factory=list)
+    away: dict[str, Away] = field(default_factory=dict)
+    unlisted: dict[str, str] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
     truncated: bool = False
@@ -240,6 +277,17 @@ def note_key(path: str) -> str:
     return path if path.isascii() else unicodedata.normalize("NFC", path)
 
 
+def link_name(path: str) -> str:
+    """The name by which links look for a file: the last segment of its path, or of a link's target, without a suffix
+    that links may leave out, and without regard to case. A dot in a title is no suffix.
+    """
+    name = note_key(path).rpartition("/")[2].casefold()
+    for suffix in LINKED_SUFFIXES:
+        if name.endswith(suffix) and name != suffix:
+            return name[: -len(suffix)]
+    return name
+
+
 def walk(root: Path, ignores: Ignores, *, max_files: int = 200_000) -> Scan:
     """List the notes below a root, in a fixed order, without following any link.
 
@@ -263,7 +311,7 @@ def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[
     except OSError as exc:
         if not prefix:
             raise SourceRootMissing(f"{root} cannot be listed: {exc.strerror}") from exc
-        scan.unlisted.append(note_key(prefix.rstrip("/")))
+        scan.unlisted[note_key(prefix.rstrip("/"))] = exc.strerror or str(exc)
         return []
     below = []
     key_prefix = note_key(prefix)
@@ -271,11 +319,17 @@ def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[
         name = entry.name
         key = key_prefix + note_key(name)
         reason = ignores.reason(key, name)
+        if reason == "hidden" and name.endswith(_PLACEHOLDER) and _stands_for_a_note(root, prefix, name, ignores):
+            key, reason = key_prefix + note_key(_in_place_of(name)), "evicted"
+            scan.away[key] = Away(reason, _HELD_BY_ITS_CLOUD)
+            scan.skipped.append((key, reason))
+            scan.reasons[reason] += 1
+            continue
         if entry.is_dir(follow_symlinks=False):
             if reason is None:
                 below.append(f"{prefix}{name}/")
             else:
-                scan.reasons.update([reason] * sum(1 for _ in _files_below(entry.path)))
+                _leave_out(entry.path, key, reason, scan)
             continue
         if reason is None and name.lower().endswith(NOTE_SUFFIXES):
             reason = _note_problem(entry, key, scan)
@@ -286,16 +340,26 @@ def _scan_folder(root: Path, prefix: str, ignores: Ignores, scan: Scan) -> list[
                 continue
             if reason == "vanished":  # no file to account for
                 continue
-            if reason == "unreadable":
-                scan.unreadable.add(key)
+        reason = reason or ("symlink" if entry.is_symlink() else "not_read")
+        scan.reasons[reason] += 1
+        if reason != "hidden":
             scan.skipped.append((_printable(key), reason))
-        scan.reasons[reason or ("symlink" if entry.is_symlink() else "not_read")] += 1
     return below
+
+
+def _leave_out(folder: str, key: str, reason: str, scan: Scan) -> None:
+    """Account for all files of a folder that is not entered. Those that are not hidden are listed, for links."""
+    for path in _files_below(folder):
+        scan.reasons[reason] += 1
+        if reason != "hidden" and len(scan.skipped) < _MOST_LISTED and "/." not in f"/{path}":
+            scan.skipped.append((_printable(f"{key}/{note_key(path)}"), reason))
 
 
 def _note_problem(entry: os.DirEntry[str], key: str, scan: Scan) -> str | None:
     """Why a file with a note's name is no note; None when it is one, and then its status is at hand."""
     if not _PLAIN(key) and (_printable(key) != key or "\\" in key or len(key) > _MAX_PATH_CHARACTERS):
+        return "bad_name"
+    if ("%" in key or ":" in key) and leads_out(key):  # nobody could open it: its own address leads elsewhere
         return "bad_name"
     if key in scan.files:  # the same name in another Unicode form: one key, one note
         return "duplicate_name"
@@ -303,24 +367,47 @@ def _note_problem(entry: os.DirEntry[str], key: str, scan: Scan) -> str | None:
         mode = entry.stat(follow_symlinks=False).st_mode
     except FileNotFoundError:
         return "vanished"
-    except OSError:
-        return "unreadable"
+    except OSError as exc:
+        scan.away[key] = Away(_reason_of(exc), exc.strerror or str(exc))
+        return scan.away[key].reason
     if stat.S_ISREG(mode):
         return None
     return "symlink" if stat.S_ISLNK(mode) else "not_a_file"
 
 
+def _reason_of(exc: OSError) -> str:
+    return "evicted" if exc.errno in _AWAY else "unreadable"
+
+
+def _in_place_of(name: str) -> str:
+    return name[1 : -len(_PLACEHOLDER)]
+
+
+def _stands_for_a_note(root: Path, prefix: str, name: str, ignores: Ignores) -> bool:
+    """Whether this hidden file says that a note, which is not there itself, lies in a cloud."""
+    real = _in_place_of(name)
+    path = prefix + real
+    if not real.lower().endswith(NOTE_SUFFIXES) or ignores.reason(note_key(path), real) is not None:
+        return False
+    return _printable(path) == path and "\\" not in path and not os.path.lexists(os.path.join(root, path))
+
+
 def stamp_of(status: os.stat_result) -> FileStamp:
-    """The stamp of a file from its status; a time that no 64 bits hold becomes the last one that they do."""
-    return FileStamp(
-        status.st_size, min(status.st_mtime_ns, _MOST), min(status.st_ctime_ns, _MOST), status.st_ino & _MOST
-    )
+    """The stamp of a file from its status; a time that no 64 bits hold becomes the nearest one that they do."""
+    return FileStamp(status.st_size, _held(status.st_mtime_ns), _held(status.st_ctime_ns), status.st_ino & _MOST)
+
+
+def _held(time_ns: int) -> int:
+    return max(-_MOST, min(time_ns, _MOST))
 
 
 def _files_below(folder: str) -> Iterator[str]:
+    """Paths, relative to a folder, of all files and links below it, in a fixed order."""
     for below, folders, files in os.walk(folder):
-        yield from files
-        yield from (name for name in folders if os.path.islink(os.path.join(below, name)))
+        folders.sort()
+        prefix = below[len(folder) + 1 :] + "/" if len(below) > len(folder) else ""
+        links = [name for name in folders if os.path.islink(os.path.join(below, name))]
+        yield from (prefix + name for name in sorted([*files, *links]))
 
 
 def _printable(key: str) -> str:
@@ -333,7 +420,7 @@ def _printable(key: str) -> str:
 def contained(root: Path, path: str) -> Path:
     """The regular file that a root-relative path names, proven to lie below the root with no link on the way.
 
-    Raises OutsideRoot for every form that leads, or could lead, elsewhere; NoteNotFound, NoteUnreadable.
+    Raises OutsideRoot for every form that leads, or could lead, elsewhere; NoteNotFound, NoteUnreadable, NoteEvicted.
     """
     if leads_out(path):
         raise OutsideRoot(f"{path!r} leads out of its source")
@@ -347,6 +434,9 @@ def contained(root: Path, path: str) -> Path:
         if not stat.S_ISREG(mode):
             raise NoteNotFound(f"{path} is no file", hint="Name a note: a file that recall prints.")
     except (FileNotFoundError, NotADirectoryError) as exc:
+        folder, name = os.path.split(at)
+        if os.path.lexists(os.path.join(folder, f".{name}{_PLACEHOLDER}")):
+            raise NoteEvicted(f"{path} is not on this machine now", why=_HELD_BY_ITS_CLOUD) from exc
         raise NoteNotFound(f"there is no {path} below {root}") from exc
     except OSError as exc:
         raise NoteUnreadable(f"{path} cannot be reached below {root}: {exc.strerror}") from exc
@@ -371,7 +461,8 @@ def read_note_bytes(path: str, *, max_bytes: int, read: Read = os.read) -> tuple
     """Read a file, at most one byte more than `max_bytes`, and the stamp it had while it was read.
 
     A file that changes under the reading is read once more; if it changes again the later reading stands, with a
-    stamp that no file has. Raises NoteUnreadable; NoteNotFound when it is gone.
+    stamp that no file has. Raises NoteUnreadable, NoteEvicted when it is not on this machine now; NoteNotFound when
+    it is gone.
     """
     try:
         for _ in range(2):
@@ -381,7 +472,9 @@ def read_note_bytes(path: str, *, max_bytes: int, read: Read = os.read) -> tuple
     except FileNotFoundError as exc:
         raise NoteNotFound(f"{path} is gone") from exc
     except OSError as exc:
-        raise NoteUnreadable(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        failed = NoteEvicted if _reason_of(exc) == "evicted" else NoteUnreadable
+        why = exc.strerror or str(exc)
+        raise failed(f"{path} cannot be read: {why}", why=why) from exc
     return content, after._replace(inode=-1)
 
 
@@ -389,13 +482,21 @@ def _read_once(path: str, max_bytes: int, read: Read) -> tuple[bytes, FileStamp,
     # O_NOFOLLOW closes the gap between the walk and the reading; O_NONBLOCK keeps a pipe from hanging us.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        before = stamp_of(os.fstat(descriptor))
+        status = os.fstat(descriptor)
+        if is_dataless(status):
+            raise OSError(errno.EDEADLK, _HELD_BY_ITS_CLOUD)
+        before = stamp_of(status)
         content = read(descriptor, min(before.size, max_bytes) + 1)
         while 0 < len(content) <= max_bytes and (more := read(descriptor, max_bytes + 1 - len(content))):
             content += more
         return content, before, stamp_of(os.fstat(descriptor))
     finally:
         os.close(descriptor)
+
+
+def is_dataless(status: os.stat_result) -> bool:
+    """Whether a file's content is in a cloud alone, by what macOS says of it; elsewhere nothing says so."""
+    return bool(getattr(status, "st_flags", 0) & _SF_DATALESS)
 
 
 def is_binary(content: bytes) -> bool:
