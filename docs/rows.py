@@ -78,7 +78,11 @@ def _tables(connection: apsw.Connection, told: dict[str, str]) -> Iterator[str]:
         yield f"\n`{table}`: {len(rows)} row{'' if len(rows) == 1 else 's'}"
         yield "\n" if not rows else ", the first of them:\n" if len(rows) > _MOST else ":\n"
         if rows:
-            shown = [[_cell(n, v, told) for n, v in zip(columns, row, strict=True)] for row in rows[:_MOST]]
+            hidden = {"id"} if table == "vector" else set()  # given in the order of the files' days
+            shown = [
+                ["…" if n in hidden else _cell(n, v, told) for n, v in zip(columns, row, strict=True)]
+                for row in rows[:_MOST]
+            ]
             yield from _table(columns, shown)
 
 

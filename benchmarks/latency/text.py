@@ -66,7 +66,7 @@ def _indexing(vault: Path, work: Path, rounds: int) -> list[Figure]:
         with _without_shape():
             shapeless.append(cpu(index))
         apps.pop().close()
-    graph = [whole - text + links for whole, text, links in zip(indexed, shapeless, resolved, strict=True)]
+    graph = [whole - text for whole, text in zip(indexed, shapeless, strict=True)]
     peak = subprocess.run(
         [sys.executable, "-c", _PEAK, str(work / "peak"), str(vault)], capture_output=True, text=True, check=True
     )
@@ -80,11 +80,18 @@ def _indexing(vault: Path, work: Path, rounds: int) -> list[Figure]:
             {"cpu_s": min(shapeless), "floor_s": min(floor)},
         ),
         Figure(
-            "graph, and every link resolved once / floor",
+            "graph, added to indexing / floor",
             median_ratio(graph, floor),
             1,
             " ×",
-            {"cpu_s": statistics.median(graph), "resolving_s": min(resolved), "floor_s": min(floor)},
+            {"cpu_s": statistics.median(graph), "floor_s": min(floor)},
+        ),
+        Figure(
+            "every link resolved once, when asked / floor",
+            median_ratio(resolved, floor),
+            1,
+            " ×",
+            {"cpu_s": min(resolved), "floor_s": min(floor)},
         ),
         Figure("index text and graph / floor", median_ratio(indexed, floor), 9, " ×", {"cpu_s": min(indexed)}),
         Figure("peak memory while indexing", round(megabytes), 200, " MB", {}),

@@ -303,6 +303,7 @@ def start(vade_home: Path) -> Iterator[Callable[[Path], subprocess.Popen[str]]]:
     code = (
         "import signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "from vademecum.cli.main import run\n"
         "sys.exit(run(['--as-owner', 'eval', sys.argv[1], '--lane', 'words']))\n"
     )

@@ -8,6 +8,7 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 _BLOCK_ID = re.compile(r"\^(?<!\S\^)([A-Za-z0-9-]+)[ \t]*(?=\n|\Z)")
@@ -15,7 +16,6 @@ _ONLY_ID = re.compile(r"[ \t]*\^[A-Za-z0-9-]+[ \t]*")
 _ITEM = re.compile(r"([ \t]*)(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)*(`{3,}|~{3,})")
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-_BREAK = re.compile(rb"\n")
 _NO_ITEM = sys.maxsize
 
 
@@ -64,15 +64,15 @@ def _unnamed(spans: Sequence[tuple[int, int]], raw: bytes, body_line: int) -> li
     """The blocks of these spans, which come by their starts."""
     found: list[Block] = []
     # The items of nested lists lie in each other: counting the lines of each would be quadratic.
-    breaks = [mark.start() for mark in _BREAK.finditer(raw)]
+    ends = list(accumulate(map(len, raw.splitlines(keepends=True))))
     lasts: dict[int, int] = {}
     seen = 0
     for start, end in spans:
-        line = body_line + bisect_left(breaks, start)
+        line = body_line + bisect_right(ends, start)
         if line != seen:  # the paragraph of a list item is that item
             seen = line
             if end not in lasts:
-                lasts[end] = body_line + bisect_left(breaks, _filled_end(raw, end))
+                lasts[end] = body_line + bisect_left(ends, _filled_end(raw, end))
             found.append(Block(None, line, lasts[end]))
     return found
 

@@ -29,6 +29,7 @@ from vademecum.markdown.frontmatter import (
 
 # Blanked-out characters. normalise leaves no NUL in a text, so nothing that a note says can look like one.
 _BLANK = "\0"
+_BLANKED = bytes(10 if byte == 10 else 0 for byte in range(256))
 
 # The alias may hold single brackets; `[[` never may, so that a run of unclosed links stays linear.
 _WIKILINK = re.compile(r"\[\[([^\[\]|\n]*)(?:\|((?:[^\[\]\n]|\[(?!\[)|\](?!\])|\](?=\]\]))*))?\]\]")
@@ -339,11 +340,9 @@ def _blank(text: str, spans: list[tuple[int, int]]) -> str:
             continue
         start = max(start, cursor)
         pieces.append(text[cursor:start])
-        # The line break that ends a block stays, or the next line would seem to go on from the block.
-        if text[end - 1] == "\n":
-            end -= 1
-        # So do those within: a wikilink ends with its line, even when that ends in math.
-        pieces.append("\n".join(_BLANK * len(line) for line in text[start:end].split("\n")))
+        # Line breaks stay: a wikilink ends with its line, even when that ends in math, and the line after a block does
+        # not go on from it.
+        pieces.append(text[start:end].encode("latin-1", "replace").translate(_BLANKED).decode("ascii"))
         cursor = end
     pieces.append(text[cursor:])
     return "".join(pieces)

@@ -61,4 +61,8 @@ def conflict_copy(path: str, notes: Container[str]) -> ConflictCopy | None:
 
 def conflict_copies(paths: Iterable[str], notes: Container[str]) -> list[ConflictCopy]:
     """All conflict copies among these paths, in their order."""
+    paths = list(paths)
+    together = "\n".join(paths)  # one look at all of them: most vaults have none
+    if not any(mark in together for mark in ("DESKTOP-", "LAPTOP-")) and "conflict" not in together.lower():
+        return []
     return [copy for path in paths if (copy := conflict_copy(path, notes)) is not None]

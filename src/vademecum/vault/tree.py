@@ -394,7 +394,10 @@ def _stands_for_a_note(root: Path, prefix: str, name: str, ignores: Ignores) -> 
 
 def stamp_of(status: os.stat_result) -> FileStamp:
     """The stamp of a file from its status; a time that no 64 bits hold becomes the nearest one that they do."""
-    return FileStamp(status.st_size, _held(status.st_mtime_ns), _held(status.st_ctime_ns), status.st_ino & _MOST)
+    mtime, ctime = status.st_mtime_ns, status.st_ctime_ns
+    if not (0 <= mtime <= _MOST and 0 <= ctime <= _MOST):
+        mtime, ctime = _held(mtime), _held(ctime)
+    return FileStamp(status.st_size, mtime, ctime, status.st_ino & _MOST)
 
 
 def _held(time_ns: int) -> int:
