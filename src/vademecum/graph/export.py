@@ -3,7 +3,8 @@
     source ─contains→ folder ─contains→ note ─contains→ heading ─contains→ block
     note ─link, embed, relation→ note, file, unresolved          note ─tagged→ tag ─below→ tag
 
-Everything is produced as it is written: a vault of a hundred thousand notes needs no more memory than a small one.
+Everything is produced as it is written; what is kept meanwhile is the names of folders, tags and files that are no
+notes, and whether each note may be shown.
 Ids are made of the source's id, the kind and the path, so the same vault gives the same graph every time.
 """
 

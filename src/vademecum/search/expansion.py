@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 from vademecum.access import Caller, VisibleSet
 from vademecum.errors import NoteError, NoteWithheld
 from vademecum.graph import Candidate, Form, Links, Origin, OutLink, Topology, written
-from vademecum.index import BlockRow, Graph, HeadingRow, Index, Located
+from vademecum.index import BlockRow, Graph, HeadingRow, Index, LinkRow, Located
 from vademecum.markdown import find_heading
 from vademecum.search.reading import find_note
 from vademecum.search.recall import Place, coverage, prove, reason_of, visible_in
@@ -43,6 +43,19 @@ class Neighbour(NamedTuple):
         return self._asdict()
 
 
+def _said(row: LinkRow) -> dict[str, Any]:
+    """What a note says in a link, with the names of the wire."""
+    return {
+        "target": row.target,
+        "heading": row.heading,
+        "block": row.block,
+        "label": row.label,
+        "property": row.property,
+        "embed": row.embed,
+        "line": row.line,
+    }
+
+
 class LinkOut(NamedTuple):
     """A link that the note holds, and where it leads.
 
@@ -62,13 +75,7 @@ class LinkOut(NamedTuple):
         """The link with the names of the wire."""
         row, meant = self.link.row, self.link.meant
         return {
-            "target": row.target,
-            "heading": row.heading,
-            "block": row.block,
-            "label": row.label,
-            "property": row.property,
-            "embed": row.embed,
-            "line": row.line,
+            **_said(row),
             "state": self.state,
             "via": meant.via if self.state in ("resolved", "not_indexed") else None,
             "note": None if self.note is None else self.note.as_json(),
@@ -87,18 +94,7 @@ class LinkBack(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The link with the names of the wire."""
-        row = self.link.row
-        return {
-            "note": self.note.as_json(),
-            "target": row.target,
-            "heading": row.heading,
-            "block": row.block,
-            "label": row.label,
-            "property": row.property,
-            "embed": row.embed,
-            "line": row.line,
-            "via": self.link.meant.via,
-        }
+        return {"note": self.note.as_json(), **_said(self.link.row), "via": self.link.meant.via}
 
 
 class Folder(NamedTuple):
