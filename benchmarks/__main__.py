@@ -8,6 +8,7 @@ from benchmarks import scale
 from benchmarks.latency import embedding, meaning, recall, text
 from benchmarks.measure import write_results
 from benchmarks.quality import scores
+from vademecum.__main__ import tune
 
 BENCHMARKS = {
     "text": text.run,
@@ -21,6 +22,7 @@ BENCHMARKS = {
 
 def main(names: list[str]) -> int:
     """Run the named benchmarks, or all of them."""
+    tune()
     missed = 0
     for name in names or BENCHMARKS:
         figures = BENCHMARKS[name]()

@@ -29,6 +29,7 @@ _OF_THE_NOTE: Final = {
     "document": "id = :d",
     "name": "document = :d",
     "link": "document = :d",
+    "outline": "document = :d",
     "heading": "document = :d",
     "block": "document = :d",
     "tag": "document = :d",
@@ -41,7 +42,7 @@ _OF_THE_NOTE: Final = {
     "skipped": "source = (select source from document where id = :d)",
     "meta": "name = 'unicode'",
 }
-"""Every ordinary table, with the rows that one note has in it, or that stand for its source."""
+"""Every ordinary table and the two views read as such, with the rows of one note, or those standing for its source."""
 
 
 def with_rows(page: str) -> str:
@@ -67,7 +68,9 @@ def _rows() -> Iterator[str]:
 
 
 def _tables(connection: apsw.Connection, told: dict[str, str]) -> Iterator[str]:
-    found: Any = connection.execute("select name from sqlite_schema where type = 'table'")
+    found: Any = connection.execute(
+        "select name from sqlite_schema where type = 'table' or name in ('heading', 'block')"
+    )
     known = {name for (name,) in found if not any(part in name for part in _NOT_OURS)}
     if known != _OF_THE_NOTE.keys():
         raise ValueError(f"the page tells of other tables than there are: {known ^ _OF_THE_NOTE.keys()}")

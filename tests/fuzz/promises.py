@@ -129,7 +129,7 @@ def _said(note: Note) -> Iterator[tuple[str, str]]:
     yield from (("alias", alias) for alias in note.aliases)
     yield from (("tag", tag) for tag in note.tags)
     yield from (("heading", heading.text) for heading in note.headings)
-    yield from (("block", block.id) for block in note.blocks if block.id)
+    yield from (("block", name) for name, _, _ in note.blocks if name)
     yield from (("diagnostic", diagnostic.message) for diagnostic in note.diagnostics)
     for link in note.links:
         yield "link", link.target
@@ -165,9 +165,10 @@ def _place_problems(note: Note, lines: list[str]) -> Iterator[str]:
         if not 1 <= diagnostic.line <= len(lines):
             yield f"diagnostic: {diagnostic} of {len(lines)} lines"
     for block in note.blocks:
-        if not note.body_line <= block.first_line <= block.last_line <= len(lines):
+        name, first, last = block
+        if not note.body_line <= first <= last <= len(lines):
             yield f"block: {block} of {len(lines)} lines"
-        if block.id and (block_lines(note, block.id) is None or f"^{block.id}" not in note.text):
+        if name and (block_lines(note, name) is None or f"^{name}" not in note.text):
             yield f"block: {block} cannot be found again"
 
 

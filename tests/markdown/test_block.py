@@ -13,7 +13,7 @@ Lines = list[tuple[str | None, int, int]]
 
 
 def blocks(text: str) -> Lines:
-    return [tuple(block) for block in parse(text, stem="stem").blocks]
+    return list(parse(text, stem="stem").blocks)
 
 
 def unnamed(*lines: tuple[int, int]) -> Lines:
@@ -118,7 +118,7 @@ def test_lines_are_those_of_the_file_whatever_stands_before_the_body(text: str, 
     above = "---\n" + "a: b\n" * properties + "---\n"
     bare, moved = parse("\n" + text, stem="s"), parse(f"{above}\n{text}", stem="s")
     shift = moved.body_line - bare.body_line
-    assert [(b.id, b.first_line + shift, b.last_line + shift) for b in bare.blocks] == list(moved.blocks)
+    assert [(name, first + shift, last + shift) for name, first, last in bare.blocks] == list(moved.blocks)
 
 
 HOSTILE: dict[str, Callable[[], tuple[str, int]]] = {

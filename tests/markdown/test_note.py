@@ -442,9 +442,9 @@ def test_any_text_is_a_note_whose_lines_lie_in_the_file(text: str) -> None:
     assert 1 <= read.body_line <= last + 1
     for item in (*read.headings, *read.links, *read.diagnostics):
         assert 1 <= item.line <= last
-    for block in read.blocks:
-        assert read.body_line <= block.first_line <= block.last_line <= last
-        assert block.id is None or block_lines(read, block.id) is not None
+    for name, block_first, block_last in read.blocks:
+        assert read.body_line <= block_first <= block_last <= last
+        assert name is None or block_lines(read, name) is not None
     for heading in read.headings:
         bounds = section(read, heading.text)
         assert bounds is None or read.body_line <= bounds[0] <= bounds[1] <= last

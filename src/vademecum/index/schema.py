@@ -5,6 +5,9 @@ is refused by the foreign key. Ids of sources are never used again, so a late wr
 The two full-text tables keep no text of their own: they index what two views derive from `document` and `chunk`, so
 an entry can be taken back exactly, and SQLite itself can check that index and text agree.
 
+The headings and blocks of a note are one row of `outline`, and the views `heading` and `block` give them one by one: a
+large vault has a hundred thousand, they come and go with their note, and are only read a note at a time.
+
 What is embedded of a chunk is a `content`, held once however many chunks say it: vectors hang off it, so a note that
 moves keeps them, and they go with the last chunk that needs them. `model` counts what came and went of its vectors,
 which tells whoever holds a copy of them whether it is still true.
@@ -91,21 +94,11 @@ create table link (
     primary key (document, ordinal)
 ) without rowid;
 create index link_by_name on link(name);
-create table heading (
-    document integer not null references document(id) on delete cascade,
-    line integer not null,
-    level integer not null,
-    text text not null,
-    primary key (document, line)
-) without rowid;
-create table block (
-    document integer not null references document(id) on delete cascade,
-    ordinal integer not null,
-    first_line integer not null,
-    last_line integer not null,
-    name text,
-    primary key (document, ordinal)
-) without rowid;
+create table outline (
+    document integer primary key references document(id) on delete cascade,
+    headings text not null,
+    blocks text not null
+);
 create table tag (
     document integer not null references document(id) on delete cascade,
     name text not null,
@@ -174,6 +167,12 @@ create table warning (
 create index warning_by_document on warning(document);
 create table meta (name text primary key, value text not null) without rowid;
 
+create view heading as
+    select o.document, h.value->>0 as line, h.value->>1 as level, h.value->>2 as text
+    from outline o cross join json_each(o.headings) h;
+create view block as
+    select o.document, b.key as ordinal, b.value->>1 as first_line, b.value->>2 as last_line, b.value->>0 as name
+    from outline o cross join json_each(o.blocks) b;
 create view chunk_text as
     select c.id, c.document, lexical_form(d.title) as title, lexical_form(c.headings) as headings,
            lexical_form_with_identifiers(c.body) as body

@@ -9,6 +9,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 _BLOCK_ID = re.compile(r"\^(?<!\S\^)([A-Za-z0-9-]+)[ \t]*(?=\n|\Z)")
@@ -19,12 +20,11 @@ _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _NO_ITEM = sys.maxsize
 
 
-class Block(NamedTuple):  # a tuple, since a large vault has a hundred thousand
-    """A paragraph, list item, table or fence, or what a `^id` names, by its lines; `id` is without ^, None for none."""
+Block = tuple[str | None, int, int]
+"""A paragraph, list item, table or fence, or what a `^id` names: the id without its ^, if any, first and last line.
 
-    id: str | None
-    first_line: int
-    last_line: int
+A plain tuple, since a large vault has a hundred thousand: a named one takes four times as long to make.
+"""
 
 
 class _Layout(NamedTuple):
@@ -48,16 +48,21 @@ def blocks(
     body with code and comments blanked out, `headings` are the lines of the headings, and `body_line` is that on
     which the body begins.
     """
-    unnamed = _unnamed(spans, raw, body_line)
-    if "^" not in masked:
-        return tuple(unnamed)
-    named = dict.fromkeys(_named(body, masked, headings, body_line))  # an id may be said twice of one block
-    places = {block[1:] for block in named}
+    found = _unnamed(spans, raw, body_line)
+    ids = list(_BLOCK_ID.finditer(masked)) if "^" in masked else []
+    if not ids:
+        return tuple(found)
     lines = body.split("\n")
+    rows = _rows(body, ids)
+    named = dict.fromkeys(_named(ids, rows, lines, headings, body_line))  # an id may be said twice of one block
+    places = {block[1:] for block in named}
     # An id on a line of its own belongs to the block before it, and is no paragraph.
-    told = (block for block in unnamed if not _ONLY_ID.fullmatch(lines[block.first_line - body_line]))
-    found = [*named, *(block for block in told if block[1:] not in places)]
-    return tuple(sorted(found, key=lambda block: (block.first_line, -block.last_line)))
+    alone = {body_line + row for row in rows if _ONLY_ID.fullmatch(lines[row])}
+    found = [block for block in found if block[1] not in alone and block[1:] not in places]
+    found += named
+    found.sort(key=itemgetter(2), reverse=True)
+    found.sort(key=itemgetter(1))
+    return tuple(found)
 
 
 def _unnamed(spans: Sequence[tuple[int, int]], raw: bytes, body_line: int) -> list[Block]:
@@ -66,14 +71,18 @@ def _unnamed(spans: Sequence[tuple[int, int]], raw: bytes, body_line: int) -> li
     # The items of nested lists lie in each other: counting the lines of each would be quadratic.
     ends = list(accumulate(map(len, raw.splitlines(keepends=True))))
     lasts: dict[int, int] = {}
-    seen = 0
+    seen = -1
     for start, end in spans:
-        line = body_line + bisect_right(ends, start)
-        if line != seen:  # the paragraph of a list item is that item
-            seen = line
-            if end not in lasts:
-                lasts[end] = body_line + bisect_left(ends, _filled_end(raw, end))
-            found.append(Block(None, line, lasts[end]))
+        row = bisect_right(ends, start)
+        if row != seen:  # the paragraph of a list item is that item
+            seen = row
+            if end <= ends[row]:
+                last = row
+            elif end in lasts:
+                last = lasts[end]
+            else:
+                last = lasts[end] = bisect_left(ends, _filled_end(raw, end))
+            found.append((None, body_line + row, body_line + last))
     return found
 
 
@@ -88,27 +97,34 @@ def _filled_end(raw: bytes, end: int) -> int:
         size *= 8
 
 
-def _named(body: str, masked: str, headings: Sequence[int], body_line: int) -> Iterator[Block]:
+def _rows(body: str, ids: Sequence[re.Match[str]]) -> list[int]:
+    """The row of a body on which each id stands, counted from 0."""
+    rows: list[int] = []
+    row = counted = 0
+    for match in ids:
+        row += body.count("\n", counted, match.start())
+        counted = match.start()
+        rows.append(row)
+    return rows
+
+
+def _named(
+    ids: Sequence[re.Match[str]], rows: Sequence[int], lines: list[str], headings: Sequence[int], body_line: int
+) -> Iterator[Block]:
     """Yield what each `^id` of a body names."""
-    matches = list(_BLOCK_ID.finditer(masked))
-    if not matches:
-        return
-    lines = body.split("\n")
     # No block goes past a heading, so that only sections with ids need a closer look.
     borders = [0, *(line - body_line for line in headings), len(lines)]
-    index = counted = top = bottom = 0
-    for match in matches:
-        index += body.count("\n", counted, match.start())
-        counted = match.start()
-        if index >= bottom:
-            after = bisect_right(borders, index)
+    top = bottom = 0
+    for match, row in zip(ids, rows, strict=True):
+        if row >= bottom:
+            after = bisect_right(borders, row)
             top, bottom = borders[after - 1], borders[after]
             part = lines[top:bottom]
             layout = _layout(part)
-        bounds = _named_lines(part, index - top, layout)
+        bounds = _named_lines(part, row - top, layout)
         if bounds:
             first = body_line + top
-            yield Block(match.group(1), first + bounds[0], first + bounds[1])
+            yield match.group(1), first + bounds[0], first + bounds[1]
 
 
 def _named_lines(lines: list[str], index: int, layout: _Layout) -> tuple[int, int] | None:

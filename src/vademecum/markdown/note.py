@@ -171,9 +171,9 @@ def find_heading(outline: Iterable[tuple[int, str]], heading: str) -> int | None
 def block_lines(note: Note, block_id: str) -> tuple[int, int] | None:
     """Return the first and last line of the block that `^block_id` names, or None when the note has no such id."""
     wanted = block_id.removeprefix("^").lower()
-    for block in note.blocks:
-        if block.id is not None and block.id.lower() == wanted:
-            return block.first_line, block.last_line
+    for name, first, last in note.blocks:
+        if name is not None and name.lower() == wanted:
+            return first, last
     return None
 
 

@@ -282,10 +282,7 @@ def link_name(path: str) -> str:
     that links may leave out, and without regard to case. A dot in a title is no suffix.
     """
     name = note_key(path).rpartition("/")[2].casefold()
-    for suffix in LINKED_SUFFIXES:
-        if name.endswith(suffix) and name != suffix:
-            return name[: -len(suffix)]
-    return name
+    return (name.endswith(LINKED_SUFFIXES) and name.rpartition(".")[0]) or name
 
 
 def walk(root: Path, ignores: Ignores, *, max_files: int = 200_000) -> Scan:
