@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import scale
-from benchmarks.latency import embedding, meaning, recall, text
+from benchmarks.latency import daemon, embedding, meaning, recall, text
 from benchmarks.measure import write_results
 from benchmarks.quality import scores
 from vademecum.__main__ import tune
@@ -16,6 +16,7 @@ BENCHMARKS = {
     "quality": scores.run,
     "meaning": meaning.run,
     "embedding": embedding.run,
+    "daemon": daemon.run,
     "scale": scale.run,
 }
 

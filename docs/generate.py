@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Final
 
 import click
+from docs.http import page as http_page
 from docs.rows import with_rows
 
 from vademecum.cli.main import vade
 from vademecum.cli.output import EXIT_STATUS
 from vademecum.config import AGENT_VARIABLES, SETTINGS, Setting
+from vademecum.daemon.api import STATUS
 from vademecum.errors import VadeError
 from vademecum.search import STOP_WORDS
 
@@ -28,8 +30,22 @@ _HEADER: Final = "<!-- Written by docs/generate.py. Change the code it reads, th
 
 _VARIABLES: Final = (
     ("VADE_HOME", "The state folder. `~/.vademecum` when it is not set."),
+    ("VADE_HOST", "The address the daemon listens on, over the setting `daemon.host`."),
+    ("VADE_PORT", "The port the daemon listens on, over the setting `daemon.port`."),
+    (
+        "VADE_DIRECTORY_PICKER",
+        "The program that lets a person choose a folder; it prints the path. `SIGNET_DIRECTORY_PICKER` is the same.",
+    ),
+    ("XDG_RUNTIME_DIR", "Where the daemon's sockets lie, in a folder of their own; `run/` when it is not set."),
+    ("DISPLAY", "With it, or with `WAYLAND_DISPLAY`, the daemon can open a window to choose a folder in."),
+    ("WAYLAND_DISPLAY", "As `DISPLAY`."),
+    ("PATH", "Where the programs that open such a window are looked for."),
     ("HOME", "The home folder: where the state folder lies by default. Its own name never names a project."),
     ("TMPDIR", "A temporary folder. Its name never names a project."),
+    (
+        "ORT_DISABLE_TELEMETRY",
+        "Set by vademecum itself, so that the library which runs models keeps no id of this machine.",
+    ),
     ("_VADE_COMPLETE", "Set by the shell while it asks for completions; not for people."),
 )
 _STATUSES: Final = (
@@ -47,6 +63,7 @@ def pages() -> dict[str, str]:
     return {
         "architecture.md": with_rows((FOLDER / "architecture.md").read_text(encoding="utf-8")),
         "errors.md": _HEADER + _errors(),
+        "http-api.md": _HEADER + http_page(),
         "reference/cli.md": _HEADER + _command_line(),
         "reference/settings.md": _HEADER + _settings(),
         "reference/stop-words.md": _HEADER + _stop_words(),
@@ -113,19 +130,20 @@ def _settings() -> str:
 
 def _errors() -> str:
     rows = [
-        (f"`{e.code}`", str(EXIT_STATUS[e]), _first_sentence(e), e.default_hint.replace("|", "\\|"))
+        (f"`{e.code}`", str(EXIT_STATUS[e]), str(STATUS[e]), _first_sentence(e), e.default_hint.replace("|", "\\|"))
         for e in _tree(VadeError)
     ]
     return "\n".join(
         (
             "# Errors\n",
             "An error says on stderr what went wrong and, below that, what to do now. With `--json`, stdout holds",
-            '`{"error": {"code", "message", "hint"}}`. Codes are stable: scripts may rely on them.\n',
+            '`{"error": {"code", "message", "hint"}}`, and so does an answer of [the HTTP API](http-api.md).',
+            "Codes are stable: scripts may rely on them.\n",
             "## Exit status\n",
             *_table(("status", "means"), _STATUSES),
             "\n## Codes\n",
             "Where the last column is empty, the hint depends on the case.\n",
-            *_table(("code", "status", "what it says", "hint"), rows),
+            *_table(("code", "exit", "HTTP", "what it says", "hint"), rows),
             "",
         )
     )

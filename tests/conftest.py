@@ -17,6 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode puts no folder on the path
 
+from daemon_process import Launch, Served, launching
 from loopback import Answers, LoopbackServer
 from process import Finished, run_vade
 from vademecum import config
@@ -178,6 +179,18 @@ def bench(vade_home: Path) -> Iterator[Workbench]:
     made = Workbench(vade_home)
     yield made
     made.close()
+
+
+@pytest.fixture
+def launch(vade_home: Path, tmp_path: Path) -> Iterator[Launch]:
+    """Start a daemon on the state folder of this test: `launch(VADE_PORT="0")`; it is ended after the test."""
+    yield from launching(vade_home, tmp_path)
+
+
+@pytest.fixture
+def served(launch: Launch) -> Served:
+    """A daemon with nothing connected."""
+    return launch()
 
 
 @pytest.fixture

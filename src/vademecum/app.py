@@ -12,10 +12,21 @@ from vademecum.access import Caller
 from vademecum.config import Settings, file_lock
 from vademecum.embedding import NOT_INSTALLED, Models
 from vademecum.errors import IndexCorrupt, ModelMissing, SourceDisabled, SourceNotFound, VadeError
-from vademecum.index import Index, SourceRow, VectorSet, inode_of, quarantine
-from vademecum.search import Passage, Place, Question, Recall, read_passage, recall
+from vademecum.index import Filters, Index, SourceRow, VectorSet, inode_of, quarantine
+from vademecum.search import (
+    Include,
+    Lane,
+    Passage,
+    Place,
+    Question,
+    Recall,
+    parse_day,
+    read_passage,
+    recall,
+    visible_in,
+)
 from vademecum.sources import Registry, Source
-from vademecum.vault import ConflictCopy, conflict_copies
+from vademecum.vault import ConflictCopy, conflict_copies, note_key
 
 if TYPE_CHECKING:
     from vademecum.graph import Form
@@ -42,10 +53,12 @@ class Vademecum:
     `notify` is told, in one sentence, of anything out of the ordinary that was mended on the way.
     """
 
-    def __init__(self, settings: Settings, *, notify: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, settings: Settings, *, notify: Callable[[str], None] = lambda _: None, models: Models | None = None
+    ) -> None:
         self.settings = settings
         self.registry = Registry(settings)
-        self.models = Models(settings)
+        self.models = models or Models(settings)
         self._notify = notify
         self._index: Index | None = None
 
@@ -86,11 +99,18 @@ class Vademecum:
         return preview(self.registry.draft(kind, path, exclude=exclude), self.settings)
 
     def sync(
-        self, source: Source, *, force: bool = False, accept_loss: bool = False, progress: Progress | None = None
+        self,
+        source: Source,
+        *,
+        force: bool = False,
+        accept_loss: bool = False,
+        automatic: bool = False,
+        progress: Progress | None = None,
     ) -> SyncReport:
         """Bring one source's rows up to date; `force` reads every note, and has refused texts tried again.
 
-        `accept_loss` takes out what is gone, however much it is. Raises SourceDisabled.
+        `accept_loss` takes out what is gone, however much it is; `automatic` never does so. Whatever `progress` raises
+        ends the run between two notes. Raises SourceDisabled.
         """
         from vademecum.sources.sync import sync_source
 
@@ -114,6 +134,7 @@ class Vademecum:
                 self.settings,
                 force=force,
                 accept_loss=accept_loss,
+                automatic=automatic,
                 progress=progress,
                 waiting=waiting,
             )
@@ -171,6 +192,14 @@ class Vademecum:
             lambda: remove(source_id, source, registry=self.registry, index=self.index, settings=self.settings)
         )
 
+    def disconnect(self, wanted: str) -> Source:
+        """Take a source off the list alone, where its rows cannot be reached: they are never recalled again, and the
+        next sync that reaches them purges them. Raises SourceNotFound.
+        """
+        source = self.registry.find(wanted)
+        with self.registry.discarding(source.id):
+            return source
+
     def finish_removals(self) -> None:
         """Do what a killed or hindered removal left undone, and say so."""
         self._healing(self._finish_removals)
@@ -211,6 +240,48 @@ class Vademecum:
 
     # ── questions
 
+    def question(
+        self,
+        text: str,
+        *,
+        limit: int | None = None,
+        lane: Lane = "hybrid",
+        include: Include = "all",
+        source: Sequence[str] = (),
+        path: str = "",
+        tag: Sequence[str] = (),
+        since: str | None = None,
+        until: str | None = None,
+        without: Sequence[str] = (),
+        explain: bool = False,
+        rerank: bool | None = None,
+    ) -> Question:
+        """A question as people put it, in the form that `recall` takes.
+
+        `since` and `until` are ISO days or an age ("30d"). Raises SourceNotFound, SourceDisabled, UsageError.
+        """
+        chosen = [self.registry.find(wanted) for wanted in source]
+        for found in chosen:
+            if not found.enabled:
+                raise SourceDisabled(f"{found.name} is disabled")
+        filters = Filters(
+            sources=frozenset(found.id for found in chosen) if chosen else None,
+            path_prefix=note_key(path).removeprefix("./"),
+            tags=tuple(note_key(name.strip("#/ ")).casefold() for name in tag),
+            since=parse_day(since, "since"),
+            until=parse_day(until, "until"),
+        )
+        return Question(
+            text=text,
+            limit=limit or self.settings.recall_limit,
+            lane=lane,
+            include=include,
+            without=tuple(without),
+            filters=filters,
+            explain=explain,
+            rerank=rerank,
+        )
+
     def recall(self, question: Question, caller: Caller) -> Recall:
         """Answer a question from the enabled sources."""
         return self._healing(lambda: recall(question, self.index, self._places(), caller, self.models))
@@ -225,6 +296,18 @@ class Vademecum:
 
         places = self._places()
         return self._healing(lambda: expand(address, self.index, places, caller, depth=depth, limit=limit))
+
+    def artifacts(
+        self, source: Source, caller: Caller, *, contains: str = "", limit: int = 100, offset: int = 0
+    ) -> dict[str, Any]:
+        """The notes of a source by path, without their text; `contains` is part of a path or title."""
+
+        def act() -> dict[str, Any]:
+            visible, _, _ = visible_in(self.index, {source.id: _place(source)}, caller)
+            total, rows = self.index.graph(source.id, visible).artifacts(contains, limit=limit, offset=offset)
+            return {"total": total, "artifacts": [{**row._asdict(), "private": bool(row.private)} for row in rows]}
+
+        return self._healing(act)
 
     def export_graph(
         self, caller: Caller, *, source: Source | None = None, form: Form = "json", outline: bool = False
@@ -329,12 +412,13 @@ class Vademecum:
             return [Check("model", True, "search by meaning is switched off")]
         try:
             embedder = self.models.embedder()
+            remarks = embedder.remarks  # opens the model, where the daemon's would be asked
             sets = self.index.vectors.sets() if self.settings.index_file.exists() else []
         except VadeError as exc:
             absent = isinstance(exc, ModelMissing) and self.models.why_none() == NOT_INSTALLED
             told = "none is installed; words are searched. `vade models pull` fetches one." if absent else exc.message
             return [Check("model", absent, told, exc.hint)]
-        detail = " ".join([f"{embedder.name}, {embedder.dimensions} dimensions.", *embedder.remarks])
+        detail = " ".join([f"{embedder.name}, {embedder.dimensions} dimensions.", *remarks])
         return [Check("model", True, detail.rstrip(".")), *map(_check_set, sets), *self._check_reranker()]
 
     def _check_reranker(self) -> list[Check]:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from vademecum.errors import ConfigError, StateBusy, StateError, StateReadOnly
 
 SCHEMA_NUMBER: Final = 1
+_LONGEST_SOCKET: Final = 100
 
 
 class Setting(NamedTuple):
@@ -68,6 +69,14 @@ SETTINGS: Final = (
     Setting("embedding.device", "cpu", "What a local model runs on: cpu, or an onnxruntime provider such as cuda."),
     Setting("embedding.timeout_s", 30.0, "How long to wait for a server to embed a text.", least=0.1, most=600),
     Setting("embedding.query_timeout_s", 5.0, "How long a question waits for a server.", least=0.1, most=60),
+    Setting(
+        "daemon.host", "127.0.0.1", "Address the daemon listens on; another than this machine's needs allow_remote."
+    ),
+    Setting("daemon.port", 8233, "Port the daemon listens on; 0 takes any that is free.", least=0, most=65_535),
+    Setting("daemon.allow_remote", False, "Let other machines reach the daemon, where daemon.host says so."),
+    Setting(
+        "daemon.reconcile_s", 60.0, "How often at most the daemon scans a whole source anew.", least=1, most=86_400
+    ),
     Setting(
         "embedding.budget_s", 60.0, "How long add and sync embed before they leave the rest.", least=0, most=86_400
     ),
@@ -158,7 +167,38 @@ def load(environment: Mapping[str, str] = os.environ) -> Settings:
     home = state_home(environment)
     values: dict[str, int | float | bool | str] = {s.name: s.default for s in SETTINGS}
     values.update(_read_file(home / "config.toml"))
+    values.update(_named_by(environment))
     return Settings(home=home, values=values)
+
+
+# Settings that the environment may give, over what config.toml says.
+_VARIABLES: Final = {"VADE_HOST": "daemon.host", "VADE_PORT": "daemon.port"}
+
+
+def _named_by(environment: Mapping[str, str]) -> dict[str, int | float | bool | str]:
+    given = {name: environment.get(variable, "").strip() for variable, name in _VARIABLES.items()}
+    return {name: parse_value(setting(name), text) for name, text in given.items() if text}
+
+
+def directory_picker(environment: Mapping[str, str] = os.environ) -> str:
+    """The program that the user wants to choose folders with; "" for the usual ones."""
+    named = environment.get("VADE_DIRECTORY_PICKER", "") or environment.get("SIGNET_DIRECTORY_PICKER", "")
+    return named.strip()
+
+
+def socket_folder(settings: Settings, environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of the daemon's sockets: below XDG_RUNTIME_DIR, else run/, else a temporary one where that is long.
+
+    Not made, and not judged: whoever listens makes it 0700, whoever connects checks that it is the user's own.
+    """
+    import hashlib
+    import tempfile
+
+    name = f"vade-{hashlib.sha256(os.fsencode(settings.home)).hexdigest()[:8]}"
+    runtime = environment.get("XDG_RUNTIME_DIR", "").strip()
+    wished = Path(runtime) / name if os.path.isabs(runtime) else settings.run_dir
+    # The system allows about 104 bytes for the path of a socket.
+    return wished if len(os.fsencode(wished / "http.sock")) <= _LONGEST_SOCKET else Path(tempfile.gettempdir()) / name
 
 
 def state_home(environment: Mapping[str, str] = os.environ) -> Path:

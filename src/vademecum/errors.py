@@ -32,14 +32,31 @@ tells a person what to do now. Nothing here prints.
     │   ├── IndexBusy
     │   ├── IndexCorrupt
     │   └── IndexUnavailable
-    └── ModelError               models, and the servers that embed
-        ├── ModelUnknown
-        ├── ModelMissing
-        ├── ModelDamaged
-        ├── ModelPullFailed
-        ├── ConsentMissing
-        ├── EmbedderDown
-        └── TextRefused
+    ├── ModelError               models, and the servers that embed
+    │   ├── ModelUnknown
+    │   ├── ModelMissing
+    │   ├── ModelDamaged
+    │   ├── ModelPullFailed
+    │   ├── ConsentMissing
+    │   ├── EmbedderDown
+    │   └── TextRefused
+    ├── DaemonError              the process that serves, as others see it
+    │   ├── DaemonNotRunning
+    │   ├── DaemonRunning
+    │   ├── DaemonFailed
+    │   └── PortTaken
+    ├── PickerError              the window in which a person chooses a folder
+    │   ├── PickerMissing
+    │   └── PickerBusy
+    └── RequestError             a request that is refused before anything is done
+        ├── BadRequest
+        ├── HostRefused
+        ├── OriginRefused
+        ├── TokenMissing
+        ├── RouteNotFound
+        ├── MethodRefused
+        ├── BodyTooLarge
+        └── NotJson
 """
 
 from __future__ import annotations
@@ -291,3 +308,117 @@ class TextRefused(ModelError):
     """One text could not be embedded; others may."""
 
     code = "text_refused"
+
+
+class DaemonError(VadeError):
+    """Something about the daemon."""
+
+    code = "daemon_error"
+
+
+class DaemonNotRunning(DaemonError):
+    """No daemon serves this state folder."""
+
+    code = "daemon_not_running"
+    default_hint = "`vade start` starts it."
+
+
+class DaemonRunning(DaemonError):
+    """A daemon serves this state folder already."""
+
+    code = "daemon_running"
+    default_hint = "`vade status` shows it, `vade stop` ends it."
+
+
+class DaemonFailed(DaemonError):
+    """The daemon did not start, did not stop, or does not answer."""
+
+    code = "daemon_failed"
+    default_hint = "`vade logs` shows what it said last."
+
+
+class PortTaken(DaemonError):
+    """Another program listens on the daemon's port."""
+
+    code = "port_taken"
+
+
+class PickerError(VadeError):
+    """No folder could be chosen."""
+
+    code = "picker_error"
+
+
+class PickerMissing(PickerError):
+    """There is no window to choose a folder in: no graphical session, or no program that opens one."""
+
+    code = "picker_missing"
+    default_hint = "Type or paste the path of the folder."
+
+
+class PickerBusy(PickerError):
+    """A window to choose a folder in is open already."""
+
+    code = "picker_busy"
+    default_hint = "Choose or cancel there first."
+
+
+class RequestError(VadeError):
+    """A request that cannot be served as it is."""
+
+    code = "request_error"
+
+
+class BadRequest(RequestError):
+    """The body or a parameter is not what the route takes."""
+
+    code = "bad_request"
+    default_hint = "docs/http-api.md says what each route takes."
+
+
+class HostRefused(RequestError):
+    """The request names a host that is not this daemon."""
+
+    code = "host_refused"
+    default_hint = "Ask 127.0.0.1 or localhost, with the daemon's port."
+
+
+class OriginRefused(RequestError):
+    """A page of another origin made the request."""
+
+    code = "origin_refused"
+    default_hint = "Only pages of the daemon itself may call it."
+
+
+class TokenMissing(RequestError):
+    """The request carries no valid token."""
+
+    code = "token_missing"
+    default_hint = "Send `Authorization: Bearer` with the content of run/token in the state folder."
+
+
+class RouteNotFound(RequestError):
+    """No route has this path."""
+
+    code = "route_not_found"
+    default_hint = "docs/http-api.md lists the routes."
+
+
+class MethodRefused(RequestError):
+    """The route does not take this method."""
+
+    code = "method_refused"
+    default_hint = "docs/http-api.md lists the routes."
+
+
+class BodyTooLarge(RequestError):
+    """The body is larger than any that a route takes."""
+
+    code = "body_too_large"
+
+
+class NotJson(RequestError):
+    """The body is not declared as JSON."""
+
+    code = "not_json"
+    default_hint = "Send `Content-Type: application/json`."

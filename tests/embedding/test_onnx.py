@@ -290,3 +290,12 @@ def test_question_and_text_are_told_apart_as_the_model_was_trained(
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
     logit = session.run(None, {name: np.array([row], dtype=np.int64) for name, row in feeds.items()})[0][0, 0]
     assert reranker.score("why redis", ["It was quick. " * 400]) == pytest.approx([1 / (1 + np.exp(-logit))], abs=1e-4)
+
+
+def test_a_model_leaves_nothing_in_the_users_home(real_models: RealModels, tmp_path: Path) -> None:
+    """The library that runs it would keep an id of this machine there, to report its use by."""
+    settings, home = real_models(), tmp_path / "users-home"
+    home.mkdir()
+    code = "from vademecum import config, embedding as e; print(e.open_embedder(config.load()).embed_query('x').size)"
+    done = run_python(["-c", code], env={"HOME": str(home), "VADE_HOME": str(settings.home)})
+    assert (done.out, list(home.rglob("*"))) == ("384\n", [])

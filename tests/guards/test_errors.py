@@ -85,7 +85,10 @@ def test_every_error_has_an_exit_status() -> None:
     assert status_faults(VadeError, EXIT_STATUS) == []
 
 
-# The HTTP status of every error joins this file together with the HTTP surface.
+def test_every_error_has_an_http_status() -> None:
+    from vademecum.daemon.api import STATUS
+
+    assert [e.__name__ for e in error_tree(VadeError) if not 400 <= STATUS.get(e, 0) < 600] == []
 
 
 def test_every_error_has_a_line_in_the_documentation() -> None:

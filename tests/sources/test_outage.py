@@ -411,6 +411,23 @@ def test_c02_while_a_loss_is_held_what_is_gone_answers_and_is_stale(bench: Workb
     assert [hit.stale for hit in answer.hits] == [False, False]
 
 
+def test_c02_scans_that_nobody_asked_for_neither_believe_a_loss_nor_count_as_meeting_it(
+    bench: Workbench, write_tree: WriteTree
+) -> None:
+    root = write_tree({f"{i}.md": f"wombat {i}" for i in range(40)})
+    source = bench.add(root)
+    for i in range(38):
+        (root / f"{i}.md").unlink()
+    for _ in range(3):
+        report = bench.app.sync(source, automatic=True)
+        assert (report.held, report.documents, report.state) == (True, 40, "degraded")
+    assert sum(hit.stale for hit in bench.recall("wombat", limit=50).hits) >= 38
+    assert bench.sync(source).held  # the first that somebody asked for
+    assert bench.app.sync(source, automatic=True).held
+    report = bench.sync(source)
+    assert (report.held, report.documents) == (False, 2)
+
+
 def test_c02_notes_that_moved_are_not_lost(bench: Workbench, write_tree: WriteTree) -> None:
     root = write_tree({f"{i}.md": f"wombat {i}" for i in range(40)})
     source = bench.add(root)

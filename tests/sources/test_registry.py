@@ -553,6 +553,7 @@ with Registry(load()).locked():
 """
 
 
+@pytest.mark.slow  # it waits for the whole minute
 def test_a_list_that_another_holds_for_too_long_is_busy_and_a_killed_holder_holds_nothing(
     registry: Registry, state: Settings, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

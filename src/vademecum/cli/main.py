@@ -39,12 +39,20 @@ COMMANDS: Final = {
     "eval": Entry("quality", "Measure how well notes are found, and compare settings.", function="evaluate"),
     "expand": Entry("graph", "Show what lies around a note: links both ways, outline, tags, folder."),
     "graph": Entry("graph", "Hand the shape of a vault to other tools."),
+    "login": Entry("daemon", "Print a link that signs a browser in to the daemon."),
+    "logs": Entry("daemon", "Show what the daemon logged."),
     "models": Entry("models", "Show, fetch and choose the models that search by meaning."),
     "read": Entry("recall", "Print a note, or a heading, block or line range of it."),
     "recall": Entry("recall", "Ask, and get the notes and memories that answer, with a receipt."),
+    "restart": Entry("daemon", "Stop the daemon if one runs, and start it."),
     "search": Entry("recall", "Ask the notes only."),
+    "serve": Entry("daemon", "Be the daemon, in this terminal."),
+    "service": Entry("daemon", "Have the daemon started with your session."),
     "sources": Entry("sources", "Connect, index and remove folders of notes."),
+    "start": Entry("daemon", "Start the daemon, which watches, serves and keeps the model warm."),
     "status": Entry("system", "Show what is connected and how it is."),
+    "stop": Entry("daemon", "Stop the daemon."),
+    "uninstall": Entry("daemon", "Take away service, daemon and state; vaults are left."),
 }
 
 
@@ -125,8 +133,10 @@ def json_option(function: F) -> F:
 def open_app() -> Any:
     """The application on this call's state folder, closed when the command ends."""
     from vademecum.app import Vademecum
+    from vademecum.embedding import Models
 
-    app = Vademecum(config.load(), notify=output.note)
+    settings = config.load()
+    app = Vademecum(settings, notify=output.note, models=Models(settings, ask_daemon=True))
     click.get_current_context().call_on_close(app.close)
     return app
 

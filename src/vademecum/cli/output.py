@@ -62,6 +62,23 @@ EXIT_STATUS: Final[Mapping[type[errors.VadeError], int]] = {
     errors.ConsentMissing: REFUSED,
     errors.EmbedderDown: UNAVAILABLE,
     errors.TextRefused: REFUSED,
+    errors.DaemonError: REFUSED,
+    errors.DaemonNotRunning: UNAVAILABLE,
+    errors.DaemonRunning: REFUSED,
+    errors.DaemonFailed: UNAVAILABLE,
+    errors.PortTaken: UNAVAILABLE,
+    errors.PickerError: REFUSED,
+    errors.PickerMissing: UNAVAILABLE,
+    errors.PickerBusy: REFUSED,
+    errors.RequestError: REFUSED,
+    errors.BadRequest: REFUSED,
+    errors.HostRefused: REFUSED,
+    errors.OriginRefused: REFUSED,
+    errors.TokenMissing: REFUSED,
+    errors.RouteNotFound: NOT_FOUND,
+    errors.MethodRefused: REFUSED,
+    errors.BodyTooLarge: REFUSED,
+    errors.NotJson: REFUSED,
 }
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
 
 from vademecum.cli import output
 from vademecum.cli.main import as_json, caller, json_option, open_app
-from vademecum.errors import SourceDisabled, UsageError
-from vademecum.index import Filters
-from vademecum.search import Hit, Question, Recall, parse_query
-from vademecum.vault import note_key
+from vademecum.search import Hit, Recall, parse_query
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,47 +93,12 @@ def read(address: str) -> None:
 
 def _answer(text: str, include: Any, **options: Any) -> None:
     app = open_app()
-    chosen = [app.registry.find(wanted) for wanted in options["source"]]
-    for source in chosen:
-        if not source.enabled:
-            raise SourceDisabled(f"{source.name} is disabled")
-    question = Question(
-        text=text,
-        limit=options["limit"] or app.settings.recall_limit,
-        lane=options["lane"],
-        include=include,
-        without=options["without"],
-        filters=Filters(
-            sources=frozenset(source.id for source in chosen) if chosen else None,
-            path_prefix=note_key(options["path"]).removeprefix("./"),
-            tags=tuple(note_key(tag.strip("#/ ")).casefold() for tag in options["tag"]),
-            since=parse_day(options["since"], "--since"),
-            until=parse_day(options["until"], "--until"),
-        ),
-        explain=options["explain"],
-        rerank=options["rerank"],
-    )
+    question = app.question(text, include=include, **options)
     answer = app.recall(question, caller())
     if as_json():
         output.print_json(answer.as_json())
     else:
         _print_answer(answer)
-
-
-def parse_day(text: str | None, option: str) -> str:
-    """A day as ISO text, from ISO text or "30d" (days) or "6w" (weeks) ago; "" when none was given."""
-    if text is None:
-        return ""
-    ago = re.fullmatch(r"(\d{1,5})([dw])", text.strip())
-    try:
-        if ago:
-            days = int(ago[1]) * (7 if ago[2] == "w" else 1)
-            return (datetime.now(UTC).date() - timedelta(days=days)).isoformat()
-        return date.fromisoformat(text.strip()).isoformat()
-    except (ValueError, OverflowError) as exc:
-        raise UsageError(
-            f"{option} takes a day, not {text!r}", hint="Write 2026-01-31, or 30d for 30 days ago."
-        ) from exc
 
 
 def _print_answer(answer: Recall) -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
 
 import click
 
+from vademecum import config
 from vademecum.cli import output
 from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app
 from vademecum.cli.vectors import Vectors, make_vectors, vectors_options
-from vademecum.errors import VadeError
+from vademecum.errors import DaemonNotRunning, IndexFailure, VadeError
 from vademecum.sources import CONNECTORS, Source
-from vademecum.sources.removal import Removal
 from vademecum.sources.sync import SyncReport
+
+_DAEMON_S: Final = 120.0
 
 
 def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     del ctx, param
-    from vademecum import config
     from vademecum.sources import Registry
 
     try:
@@ -263,34 +266,66 @@ def rename(source_id: str, name: str) -> None:
 @json_option
 def remove(source_id: str) -> int:
     """Disconnect a source and take every trace of it out of the index, with proof. No file is touched."""
-    app = open_app()
-    removal: Removal = app.remove(source_id)
-    proof = removal.proof
+    try:
+        removal = _removed_by_the_daemon(source_id) or open_app().remove(source_id).as_json()
+    except IndexFailure as exc:
+        return _disconnect_alone(source_id, exc)
+    proof = removal["proof"]
     if as_json():
-        output.print_json(removal.as_json())
+        output.print_json(removal)
     else:
-        name = source_id if removal.source is None else removal.source.name
-        purged = removal.purged
-        gone = [output.count(purged.documents, "note"), output.count(purged.chunks, "chunk")]
-        gone += [output.count(purged.vectors, "vector")] if purged.vectors else []
+        name = source_id if removal["source"] is None else removal["source"]["name"]
+        rows = removal["purged_rows"]
+        gone = [output.count(rows[kind], kind.removesuffix("s")) for kind in ("documents", "chunks", "vectors")]
+        gone[0] = output.count(rows["documents"], "note")
+        gone = gone if rows["vectors"] else gone[:-1]
         output.say(f"Removed {name}: {', '.join(gone[:-1])} and {gone[-1]} left the index. No file was touched.")
-        if proof.clean and not proof.passages:
+        if proof["clean"] and not proof["passages"]:
             output.say("Proof: the index was rewritten and checked; what it held was too short to look for in bytes.")
-        elif proof.clean:
+        elif proof["clean"]:
             output.say(
-                f"Proof: {output.count(proof.passages, 'passage')} of it looked for in"
-                f" {output.count(proof.files, 'file')} ({proof.bytes:,} bytes) of the state folder; none found."
+                f"Proof: {output.count(proof['passages'], 'passage')} of it looked for in"
+                f" {output.count(proof['files'], 'file')} ({proof['bytes']:,} bytes) of the state folder; none found."
             )
-    for path in dict.fromkeys(path for path, _ in proof.residue):
+    _warn_of_residue(proof)
+    return output.DONE if proof["clean"] else output.REFUSED
+
+
+def _removed_by_the_daemon(source_id: str) -> Any:
+    """What the daemon did; None where none runs or it does not answer, and the removal has to be done here."""
+    from vademecum.daemon import control
+
+    settings = config.load()
+    if control.running(settings) is None:
+        return None
+    try:
+        return control.call(settings, "DELETE", f"/api/sources/{quote(source_id, safe='')}", timeout_s=_DAEMON_S)
+    except DaemonNotRunning as exc:
+        output.note(f"warning: {exc.message}; the removal is done here.")
+        return None
+
+
+def _disconnect_alone(source_id: str, exc: IndexFailure) -> int:
+    source = open_app().disconnect(source_id)
+    output.note(f"warning: {exc.message}. Only the connection was removed: rows that were indexed were not purged.")
+    output.note("         They are never recalled, and the next `vade sources sync` or daemon that can, purges them.")
+    if as_json():
+        output.print_json({"source": source.as_json(), "purged": 0, "pending": True, "files_modified": 0})
+    else:
+        output.say(f"Disconnected {source.name}. No file was touched.")
+    return output.DONE
+
+
+def _warn_of_residue(proof: Mapping[str, Any]) -> None:
+    for path in dict.fromkeys(found["file"] for found in proof["residue"]):
         output.note(f"warning: passages of it are still in {path}")
-    for problem in proof.problems:
+    for problem in proof["problems"]:
         output.note(f"warning: {problem}")
-    if proof.blocked_by:
+    if proof["blocked_by"]:
         output.note(
-            f"warning: the rows are gone, but {', '.join(proof.blocked_by)} keeps old pages of the index alive."
+            f"warning: the rows are gone, but {', '.join(proof['blocked_by'])} keeps old pages of the index alive."
         )
         output.note("         Close it, then run `vade sources sync`: it finishes the cleaning and proves it.")
-    return output.DONE if proof.clean else output.REFUSED
 
 
 sources.add_command(remove, "disconnect")

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 @click.command()
 @json_option
 def status() -> None:
-    """Show what is connected and how it is."""
+    """Show what is connected and how it is, and whether a daemon runs."""
+    from vademecum.cli.daemon import as_entry
+    from vademecum.daemon import control
+
     app = open_app()
+    daemon = control.running(app.settings)
     described = [app.describe(source) for source in app.registry.all()]
     path = app.settings.index_file
     size = path.stat().st_size if path.exists() else 0
@@ -35,6 +39,7 @@ def status() -> None:
             {
                 "version": __version__,
                 "home": str(app.settings.home),
+                "daemon": None if daemon is None else as_entry(daemon),
                 "index": {"file": str(path), "bytes": size, "documents": sum(s["documents"] for s in described)},
                 "lanes": {"words": "ok", "meaning": meaning.partition(" ")[0]},
                 "vectors": None
@@ -45,6 +50,11 @@ def status() -> None:
         )
         return
     output.say(f"vade {__version__}, state in {app.settings.home}")
+    output.say(
+        "No daemon runs: nothing is watched; `vade start` starts one."
+        if daemon is None
+        else f"Daemon: process {daemon.pid}, {daemon.url}"
+    )
     notes = output.count(sum(s["documents"] for s in described), "note")
     output.say(f"Index: {notes}, {size:,} bytes. Words lane ok; meaning lane {meaning}.")
     for found in built:
@@ -69,11 +79,12 @@ def _meaning(app: Vademecum, answering: VectorSet | None) -> str:
 
 
 @click.command()
+@click.option("--attack", is_flag=True, help="Attack the running daemon, and show what it refused.")
 @json_option
-def doctor() -> int:
+def doctor(attack: bool) -> int:
     """Check everything and say what to do about what is wrong. Exits 1 when something is."""
     try:
-        checks = open_app().doctor()
+        checks = _attacked() if attack else open_app().doctor()
     except ConfigError as exc:
         checks = [Check("settings", False, exc.message, exc.hint)]
     well = all(check.ok for check in checks)
@@ -94,6 +105,22 @@ def doctor() -> int:
             if not check.ok and check.remedy:
                 output.say(f"      {check.remedy}")
     return output.DONE if well else output.REFUSED
+
+
+def _attacked() -> list[Check]:
+    from vademecum.daemon import control
+    from vademecum.daemon.attack import attacks
+    from vademecum.errors import DaemonNotRunning
+
+    settings = settings_of.load()
+    found = control.running(settings)
+    if found is None:
+        raise DaemonNotRunning("no daemon is running that could be attacked")
+    token = (settings.run_dir / "token").read_text(encoding="ascii").strip()
+    return [
+        Check(outcome.name, outcome.refused, outcome.detail, "Stop the daemon and report this.")
+        for outcome in attacks(found.port, token)
+    ]
 
 
 @click.group(cls=FullHelpGroup)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -162,6 +163,8 @@ class _Network:
 
 def _libraries() -> tuple[Any, Any]:
     """onnxruntime and the tokenizer's class. Raises ModelMissing when one is not installed."""
+    # From its import on it would keep an id of this machine below the user's home, to report its use by.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         import numpy  # noqa: F401 - onnxruntime says less clearly that it is missing
         import onnxruntime

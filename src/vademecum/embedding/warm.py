@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from vademecum import config
 from vademecum.config import Settings
 
 NOT_INSTALLED: Final = "no embedding model is installed"
@@ -15,20 +16,23 @@ if TYPE_CHECKING:
 
 
 class Models:
-    """Whoever embeds and reranks under these settings."""
+    """Whoever embeds and reranks under these settings.
 
-    def __init__(self, settings: Settings) -> None:
+    With `ask_daemon`, questions go to the daemon where one listens: for a process that lives shorter than a model
+    takes to open, and never for the daemon itself.
+    """
+
+    def __init__(self, settings: Settings, *, ask_daemon: bool = False) -> None:
         self.settings = settings
+        self._ask_daemon = ask_daemon
         self._embedders: dict[str, Embedder] = {}
         self._reranker: CrossEncoder | None = None
 
     def embedder(self, name: str | None = None) -> Embedder:
         """The embedder of this name, or the one that is wanted. Raises ModelError."""
-        from vademecum.embedding import open_embedder
-
-        wanted = self.settings.model if name is None else name
+        wanted = (self.settings.model if name is None else name).strip()
         if wanted not in self._embedders:
-            self._embedders[wanted] = open_embedder(self.settings, wanted)
+            self._embedders[wanted] = self._open(wanted)
         return self._embedders[wanted]
 
     def reranker(self) -> CrossEncoder:
@@ -58,3 +62,14 @@ class Models:
             return "embedding.model is none"
         local = ":" not in wanted and wanted != "hashing"
         return NOT_INSTALLED if local and not os.path.isdir(self.settings.models_dir / wanted) else ""
+
+    def _open(self, name: str) -> Embedder:
+        from vademecum.embedding import open_embedder
+
+        if self._ask_daemon and os.path.exists(config.socket_folder(self.settings) / "http.sock"):
+            from vademecum.embedding.daemon import daemon_embedder
+
+            asking = daemon_embedder(self.settings, name)
+            if asking is not None:
+                return asking
+        return open_embedder(self.settings, name)

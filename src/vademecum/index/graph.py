@@ -69,6 +69,17 @@ class BlockRow(NamedTuple):
     name: str | None
 
 
+class ArtifactRow(NamedTuple):
+    """A note as lists show it; `size` in bytes."""
+
+    path: str
+    title: str
+    size: int
+    mtime_ns: int
+    private: bool
+    chunks: int
+
+
 class Graph:
     """The rows of one source. `withheld` collects, by document, why notes that were met are not shown."""
 
@@ -132,6 +143,24 @@ class Graph:
         found = list(map(located, rows))
         self._judge(found)
         return found
+
+    @file.translating
+    def artifacts(self, contains: str, *, limit: int, offset: int) -> tuple[int, list[ArtifactRow]]:
+        """Notes by path whose path or title holds this text, in any case: how many there are, and some of them."""
+        where = (
+            "d.source = ?1 and d.removed_at is null"
+            " and (?2 = '' or instr(lower(d.path), ?2) or instr(lower(d.title), ?2))"
+        )
+        bound = (self._source, contains.lower())
+        rows: Any = self._connection.execute(
+            f"select d.path, d.title, d.size, d.mtime_ns, d.private,"
+            " (select count(*) from chunk c where c.document = d.id)"
+            f" from document d where {where} order by d.path limit ?3 offset ?4",
+            (*bound, limit, offset),
+        )
+        found = [ArtifactRow(*row) for row in rows]
+        shown = [r for r in found if not self._visible.withheld(self.source_id, r.path, private=bool(r.private))]
+        return file.one(self._connection, f"select count(*) from document d where {where}", bound), shown
 
     # ── what links can mean
 

@@ -33,6 +33,7 @@ create table source (
     state text not null default 'degraded',
     stale_since text,
     held_since text,
+    loss_met integer not null default 0,
     last_indexed_at text,
     policy text,
     ignore_filters text not null default '[]',

@@ -70,6 +70,7 @@ class SourceRow(NamedTuple):
     state: SourceState
     stale_since: str | None
     held_since: str | None
+    loss_met: bool
     last_indexed_at: str | None
     policy: Policy | None
     ignore_filters: tuple[str, ...]
@@ -232,14 +233,17 @@ class Index:
         reasons: Mapping[str, int],
         skipped: Iterable[tuple[str, str]],
         held: bool,
+        asked: bool = True,
     ) -> None:
-        """Record how a scan ended. `ignore_filters` None keeps the last known list."""
+        """Record how a scan ended. `ignore_filters` None keeps the last known list. A loss that is held counts as met
+        only where somebody `asked` for the scan.
+        """
         with self._write() as db:
             db.execute(
                 "update source set state = ?, policy = ?, diagnostics = ?, skipped = ?,"
                 " ignore_filters = coalesce(?, ignore_filters),"
                 " stale_since = case when ? then coalesce(stale_since, ?) end,"
-                " held_since = case when ? then coalesce(held_since, ?) end,"
+                " held_since = case when ? then coalesce(held_since, ?) end, loss_met = ? and (loss_met or ?),"
                 " last_indexed_at = case when ? then last_indexed_at else ? end where id = ?",
                 (
                     state,
@@ -247,7 +251,9 @@ class Index:
                     json.dumps(list(diagnostics)),
                     json.dumps(dict(reasons)),
                     None if ignore_filters is None else json.dumps(list(ignore_filters)),
-                    *(held, at) * 3,
+                    *(held, at) * 2,
+                    *(held, asked),
+                    *(held, at),
                     source,
                 ),
             )
@@ -265,7 +271,8 @@ class Index:
         with self._write() as db:
             # A loss that was held has to be met twice in a row to be believed.
             db.execute(
-                "update source set state = 'unreachable', stale_since = coalesce(stale_since, ?), held_since = null"
+                "update source set state = 'unreachable', stale_since = coalesce(stale_since, ?), held_since = null,"
+                " loss_met = 0"
                 " where id = ?",
                 (at, source),
             )
@@ -477,8 +484,8 @@ class Index:
 
 
 _SOURCES: Final = """
-select s.id, s.source_id, s.root, s.state, s.stale_since, s.held_since, s.last_indexed_at, s.policy, s.ignore_filters,
-       s.diagnostics, s.skipped,
+select s.id, s.source_id, s.root, s.state, s.stale_since, s.held_since, s.loss_met, s.last_indexed_at,
+       s.policy, s.ignore_filters, s.diagnostics, s.skipped,
        (select count(*) from document d where d.source = s.id and d.removed_at is null)
 from source s"""
 _NOTE_COLUMNS: Final = """
@@ -498,7 +505,7 @@ from document d join source s on s.id = d.source where d.id = ? and d.removed_at
 
 
 def _source_row(row: tuple[Any, ...]) -> SourceRow:
-    (rowid, source_id, root, state, stale, held, indexed, policy, filters, diagnostics, skipped, documents) = row
+    (rowid, source_id, root, state, stale, held, met, indexed, policy, filters, diagnostics, skipped, documents) = row
     return SourceRow(
         row=rowid,
         source_id=source_id,
@@ -506,6 +513,7 @@ def _source_row(row: tuple[Any, ...]) -> SourceRow:
         state=state,
         stale_since=stale,
         held_since=held,
+        loss_met=bool(met),
         last_indexed_at=indexed,
         policy=None if policy is None else Policy.from_json(json.loads(policy)),
         ignore_filters=tuple(json.loads(filters)),

@@ -1,9 +1,9 @@
 """From a question in people's words to ranked hits with provenance, and a receipt of what was looked at."""
 
 from vademecum.search.lanes import Lane
-from vademecum.search.query import STOP_WORDS, parse_query
+from vademecum.search.query import STOP_WORDS, parse_day, parse_query
 from vademecum.search.reading import Passage, read_passage
-from vademecum.search.recall import Hit, Include, Place, Question, Recall, recall
+from vademecum.search.recall import Hit, Include, Place, Question, Recall, recall, visible_in
 from vademecum.search.receipt import Receipt
 
 __all__ = [
@@ -16,7 +16,9 @@ __all__ = [
     "Question",
     "Recall",
     "Receipt",
+    "parse_day",
     "parse_query",
     "read_passage",
     "recall",
+    "visible_in",
 ]

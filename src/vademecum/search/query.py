@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
 
+from vademecum.errors import UsageError
 from vademecum.index import WordsQuery
 
 _MAX_CHARACTERS: Final = 8_000
@@ -114,3 +116,20 @@ def _distinct(words: Sequence[str]) -> tuple[str, ...]:
     for word in words:
         first.setdefault(word.casefold(), word)
     return tuple(first.values())[:_MAX_TERMS]
+
+
+def parse_day(text: str | None, name: str) -> str:
+    """A day as ISO text, from ISO text or "30d" (days) or "6w" (weeks) ago; "" when none was given.
+
+    Raises UsageError, which calls it `name`.
+    """
+    if text is None:
+        return ""
+    ago = re.fullmatch(r"(\d{1,5})([dw])", text.strip())
+    try:
+        if ago:
+            days = int(ago[1]) * (7 if ago[2] == "w" else 1)
+            return (datetime.now(UTC).date() - timedelta(days=days)).isoformat()
+        return date.fromisoformat(text.strip()).isoformat()
+    except (ValueError, OverflowError) as exc:
+        raise UsageError(f"{name} takes a day, not {text!r}", hint="Write 2026-01-31, or 30d for 30 days ago.") from exc

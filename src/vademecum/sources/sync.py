@@ -111,13 +111,15 @@ def sync_source(
     *,
     force: bool = False,
     accept_loss: bool = False,
+    automatic: bool = False,
     progress: Progress | None = None,
     waiting: Callable[[], None] | None = None,
 ) -> SyncReport:
     """Bring one source's rows up to date. Only one process does so at a time; another waits, then looks again.
 
     Where nearly all notes are gone at once, the first run that meets it keeps them, and the next one that was begun
-    afterwards believes it; `accept_loss` believes it at once. An unreachable root is not an error: the report says so
+    afterwards believes it, unless that is `automatic`: what no person asked for is no second opinion. `accept_loss`
+    believes it at once. An unreachable root is not an error: the report says so
     and every row stays. Raises SourceRemoved when the source is removed meanwhile, StateBusy, StateReadOnly, IndexBusy.
     """
     lock = settings.run_dir / f"sync-{source.id.replace(':', '-')}.lock"
@@ -132,8 +134,9 @@ def sync_source(
         started = time.perf_counter()
         row = _open_row(source, registry, index)
         # A run that waited was asked for before the other one looked: it is no second opinion.
-        believing = accept_loss or (row.held_since is not None and not waited)
-        report = _Sync(source, index, settings, force=force, believing=believing, progress=progress).run(row)
+        believing = accept_loss or (row.loss_met and not waited and not automatic)
+        sync = _Sync(source, index, settings, force=force, believing=believing, automatic=automatic, progress=progress)
+        report = sync.run(row)
         report.took_ms = round((time.perf_counter() - started) * 1000)
         return report
 
@@ -164,8 +167,10 @@ class _Sync:
         *,
         force: bool,
         believing: bool,
+        automatic: bool,
         progress: Progress | None,
     ) -> None:
+        self.automatic = automatic
         self.source = source
         self.index = index
         self.settings = settings
@@ -411,6 +416,7 @@ class _Sync:
             reasons=report.skipped,
             skipped=self.skipped,
             held=report.held,
+            asked=not self.automatic,
         )
 
 
