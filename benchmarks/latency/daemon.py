@@ -462,7 +462,8 @@ def _growth(work: Path) -> Iterator[Figure]:
             _until(lambda n=before: daemon.syncs() > n and _is_synced(daemon, source))  # type: ignore[misc]
             daemon.recall(f"burst{burst} of many saves", "hybrid")
             samples.append(daemon.measured())
-        _until(lambda: daemon.finds(f"burst{_BURSTS - 1}", f"Note {_SAVES - 1}.md"))  # a sync may end amid a burst
+        last = f"save{_BURSTS - 1}of{_SAVES - 1}"
+        _until(lambda: daemon.finds(last, f"Note {_SAVES - 1}.md"))  # a sync may end amid a burst
     for name, key, unit, size, target in (
         ("resident memory", "process_resident_memory_bytes", " MB", 1024**2, 5),
         ("descriptors", "process_open_fds", "", 1, 0),
@@ -475,7 +476,7 @@ def _growth(work: Path) -> Iterator[Figure]:
 
 def _save(vault: Path, burst: int) -> None:
     for number in range(_SAVES):
-        lines = [f"# Note {number}", ""]
+        lines = [f"# Note {number}", "", f"save{burst}of{number}", ""]
         for part in range(5):
             lines += [
                 f"## Part {part}",
