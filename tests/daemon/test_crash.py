@@ -157,7 +157,8 @@ def test_killed_between_the_entry_and_the_rows_of_a_removal_it_answers_before_it
         assert rows(second)["document"] == MANY
     wait_until(lambda: rows(second)["source"] == 0)
     wait_until(lambda: files_with(second.settings.home, "pelican", "number77") == [])
-    assert any("removal" in remark for remark in second.ask("GET", "/api/status")[1]["remarks"])
+    # Told when the proof is done, which comes after the cleaning.
+    wait_until(lambda: any("removal" in said for said in second.ask("GET", "/api/status")[1]["remarks"]))
 
 
 @contextmanager
