@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # importlib mode puts no folder on the path
 
-from daemon_process import Launch, Served, launching
+from daemon_process import Configure, Launch, Served, launching
 from loopback import Answers, LoopbackServer
 from process import Finished, run_vade
 from vademecum import config
@@ -179,6 +179,18 @@ def bench(vade_home: Path) -> Iterator[Workbench]:
     made = Workbench(vade_home)
     yield made
     made.close()
+
+
+@pytest.fixture
+def configure(vade_home: Path) -> Configure:
+    """Write settings, as `vade config set` does."""
+
+    def write(values: Mapping[str, Any]) -> None:
+        settings = config.load({"VADE_HOME": str(vade_home)})
+        for name, value in values.items():
+            config.write_value(settings, config.setting(name), value)
+
+    return write
 
 
 @pytest.fixture

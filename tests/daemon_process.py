@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,7 @@ def wait_until(true: Callable[[], bool], *, timeout_s: float = 30) -> None:
 
 
 Launch = Callable[..., Served]
+Configure = Callable[[Mapping[str, Any]], None]
 
 
 def launching(vade_home: Path, home: Path) -> Iterator[Launch]:

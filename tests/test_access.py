@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -24,6 +24,7 @@ from vademecum.access import (
     visible_notes,
 )
 from vademecum.errors import NoteNotFound, NoteWithheld, OutsideRoot
+from vademecum.vault import FileStamp
 from workbench import PROJECT, Workbench
 
 WriteTree = Callable[..., Path]
@@ -402,12 +403,25 @@ def test_a_note_made_public_again_waits_for_no_sync_to_be_read(bench: Workbench,
     assert "wombat" in bench.app.read("n.md", PROJECT).text
 
 
+class Note(NamedTuple):
+    """A note of which the index knows next to nothing."""
+
+    disk_path: str
+    source_id: str = "s"
+    known: FileStamp | None = None
+    private: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.disk_path
+
+
 def test_a_file_that_changed_and_cannot_be_inspected_counts_as_private(tmp_path: Path, write_tree: WriteTree) -> None:
     root = write_tree({"n.md": "x" * 10})
     with (root / "n.md").open("r+b") as file:
         file.truncate((1 << 24) + 1)
     with pytest.raises(NoteWithheld):
-        readable_note(visible_notes(PROJECT, {"s": WHOLE}), "s", "n.md", root=root)
+        readable_note(visible_notes(PROJECT, {"s": WHOLE}), Note("n.md"), root=root)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +431,7 @@ def test_c24_a_note_is_opened_through_containment(write_tree: WriteTree, path: s
     root = write_tree({"n.md": "x"})
     (root / "link.md").symlink_to("/etc/hosts")
     with pytest.raises(error):
-        readable_note(visible_notes(OWNER, {"s": WHOLE}), "s", path, root=root)
+        readable_note(visible_notes(OWNER, {"s": WHOLE}), Note(path), root=root)
 
 
 def test_a_note_replaced_by_a_link_is_not_served(bench: Workbench, write_tree: WriteTree) -> None:

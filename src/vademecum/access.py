@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from vademecum.config import nameless_folders
 from vademecum.errors import NoteNotFound, NoteWithheld
@@ -145,31 +145,42 @@ class Readable(NamedTuple):
     private: bool
 
 
-def readable_note(
-    visible: VisibleSet,
-    source_id: str,
-    path: str,
-    *,
-    root: Path,
-    disk_path: str | None = None,
-    known: FileStamp | None = None,
-    private: bool = False,
-) -> Readable:
+class Indexed(Protocol):
+    """A note as the index last saw it. `known` is its stamp then, None for one that is not to be believed."""
+
+    @property
+    def source_id(self) -> str: ...  # noqa: D102
+
+    @property
+    def path(self) -> str: ...  # noqa: D102
+
+    @property
+    def disk_path(self) -> str: ...  # noqa: D102
+
+    @property
+    def known(self) -> FileStamp | None: ...  # noqa: D102
+
+    @property
+    def private(self) -> bool: ...  # noqa: D102
+
+
+def readable_note(visible: VisibleSet, note: Indexed, *, root: Path) -> Readable:
     """Prove on disk that the caller may open this note now.
 
-    `known` and `private` are what the index last saw; `known` is None for a stamp that is not to be believed. A file
-    that changed since then is read and judged afresh, so that a note made private is withheld before a scan notices.
+    A file that changed since the index saw it is read and judged afresh, so that a note made private is withheld
+    before a scan notices.
 
     Raises NoteWithheld, OutsideRoot, NoteNotFound or NoteUnreadable.
     """
-    file = contained(root, disk_path or path)
+    path, private = note.path, note.private
+    file = contained(root, note.disk_path)
     try:
         stamp = stamp_of(os.stat(file, follow_symlinks=False))
     except OSError as exc:
         raise NoteNotFound(f"{path} has just gone") from exc
-    if stamp != known:
+    if stamp != note.known:
         private = _is_private_now(file)
-    reason = _verdict(visible.policies[source_id], visible.caller, path, private=private)
+    reason = _verdict(visible.policies[note.source_id], visible.caller, path, private=private)
     if reason is not None:
         raise NoteWithheld(f"{path} is not served to this caller ({reason})", hint=_HINTS[reason])
     return Readable(file, stamp, private)

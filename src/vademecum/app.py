@@ -47,6 +47,14 @@ class Check(NamedTuple):
     remedy: str = ""
 
 
+def diagnosis(checks: Sequence[Check]) -> dict[str, Any]:
+    """What a doctor found, with the names of the wire."""
+    return {
+        "status": "healthy" if all(check.ok for check in checks) else "degraded",
+        "checks": [{**check._asdict(), "remedy": "" if check.ok else check.remedy} for check in checks],
+    }
+
+
 class Vademecum:
     """One memory: its sources, its index, and the questions it answers.
 
@@ -70,6 +78,11 @@ class Vademecum:
                 config.prepare(self.settings)
             self._index = Index.open(self.settings.index_file, busy_timeout_s=self.settings.busy_timeout_s)
         return self._index
+
+    @property
+    def index_is_in_place(self) -> bool:
+        """False where the index is open, and its file is no longer the one at its path."""
+        return self._index is None or self._index.is_in_place
 
     def close(self) -> None:
         """Let go of the index."""
@@ -206,6 +219,9 @@ class Vademecum:
 
     def describe(self, source: Source) -> dict[str, Any]:
         """A source's entry, and what the index knows of it."""
+        return self._healing(lambda: self._describe(source))
+
+    def _describe(self, source: Source) -> dict[str, Any]:
         row = self.index.source(source.id)
         known: dict[str, Any] = {
             "state": "empty" if row is None else row.state,
@@ -222,11 +238,14 @@ class Vademecum:
 
     def details(self, source: Source) -> dict[str, Any]:
         """`describe`, with the skipped files and what is odd about single notes."""
+        return self._healing(lambda: self._details(source))
+
+    def _details(self, source: Source) -> dict[str, Any]:
         row = self.index.source(source.id)
         files = [] if row is None else self.index.skipped(row.row, limit=100)
         warnings = [] if row is None else self.index.warnings(row.row, limit=100)
         return {
-            **self.describe(source),
+            **self._describe(source),
             "skipped_files": [{"path": path, "reason": reason} for path, reason in files],
             "warnings": [{"path": path, "line": line, "message": message} for path, line, message in warnings],
             "graph": {} if row is None else self.index.shape_counts(row.row),

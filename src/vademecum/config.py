@@ -320,16 +320,22 @@ def _is_running(pid: int) -> bool:
     return True
 
 
-def log_crash(exc: BaseException, environment: Mapping[str, str] = os.environ) -> Path:
-    """Note where an unexpected error arose, in logs/crash.log; without its message, which may quote a note."""
+def log_crash(exc: BaseException, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Note where an unexpected error arose, in logs/crash.log; without its message, which may quote a note.
+
+    Never raises: where that cannot be noted, as on a disk that is full, None.
+    """
     import traceback
 
-    folder = state_home(environment) / "logs"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / "crash.log"
-    with open(path, "a", encoding="utf-8", opener=_private_file) as log:
-        log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {type(exc).__name__}\n")
-        log.writelines(traceback.format_tb(exc.__traceback__))
+    try:
+        folder = state_home(environment) / "logs"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / "crash.log"
+        with open(path, "a", encoding="utf-8", opener=_private_file) as log:
+            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {type(exc).__name__}\n")
+            log.writelines(traceback.format_tb(exc.__traceback__))
+    except (OSError, ConfigError):
+        return None
     return path
 
 

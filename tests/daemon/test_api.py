@@ -894,6 +894,14 @@ def hang_up(door: Door, channel: http.client.HTTPConnection) -> None:
     channel.sock.close()
 
 
+def test_reading_makes_nothing_where_nothing_is_connected(served: Served) -> None:
+    wait_until(served.settings.index_file.exists)  # the daemon makes it itself, when it begins
+    before = sorted(path.name for path in served.settings.home.rglob("*"))
+    for path in ("/api/sources", "/api/status", "/api/notes/read?address=a.md", "/api/notes/expand?address=a.md"):
+        assert served.ask("GET", path)[0] in (200, 404)
+    assert sorted(path.name for path in served.settings.home.rglob("*")) == before
+
+
 def test_a_client_that_goes_in_the_middle_of_its_request_leaves_nothing(reader: Door) -> None:
     open_before = metrics(reader)["process_open_fds"]
     for announced in (10, 100_000):

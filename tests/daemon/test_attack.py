@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 
+from served_app import serving
 from vademecum.daemon.attack import Outcome, attacks
 from vademecum.daemon.guard import Guard, Logins
 
@@ -65,24 +65,6 @@ def generous(guard: Any, port: int) -> Any:
         await guard(scope, receive, opened)
 
     return app
-
-
-@contextmanager
-def serving(make: Callable[[int], Any]) -> Iterator[int]:
-    listened = socket.socket()
-    listened.bind(("127.0.0.1", 0))
-    port = listened.getsockname()[1]
-    plain: Any = {"log_config": None, "log_level": "critical", "access_log": False, "lifespan": "off"}
-    server = uvicorn.Server(uvicorn.Config(make(port), **plain))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listened]})
-    thread.start()
-    while not server.started:
-        time.sleep(0.005)
-    try:
-        yield port
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 def guarded(app: Any, port: int, **changes: Any) -> Guard:

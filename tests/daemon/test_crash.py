@@ -8,38 +8,23 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
-from daemon_process import Launch, Served, launching, wait_until
+from daemon_process import Configure, Launch, Served, launching, wait_until
 from process import NOBODY, Finished
 from vademecum import config
 from vademecum.daemon import control
-from workbench import counts, files_with, live_documents, selected
+from workbench import Workbench, counts, files_with, live_documents, selected
 
 Vade = Callable[..., Finished]
 WriteTree = Callable[..., Path]
 
 MANY = 2500
-
-
-@pytest.fixture
-def configure(vade_home: Path) -> Callable[[Mapping[str, Any]], None]:
-    """Write settings, as `vade config set` does."""
-
-    def write(values: Mapping[str, Any]) -> None:
-        settings = config.load({"VADE_HOME": str(vade_home)})
-        for name, value in values.items():
-            config.write_value(settings, config.setting(name), value)
-
-    return write
-
-
-Configure = Callable[[Mapping[str, Any]], None]
 
 
 @pytest.fixture
@@ -319,6 +304,26 @@ def test_an_index_damaged_under_the_daemon_is_put_aside_and_built_anew_for_every
     wait_until(lambda: (rows(served)["document"], rows(served)["vector"]) == (301, 301))
     assert served.ask("GET", "/api/diagnostics")[1]["status"] == "healthy"
     assert len(list(served.settings.quarantine_dir.glob("*.db"))) == 1
+
+
+def test_whoever_only_looks_at_a_source_heals_a_damaged_index_too(bench: Workbench, write_tree: WriteTree) -> None:
+    source = bench.add(write_tree({f"n{i}.md": f"pelican number{i}" for i in range(300)}))
+    bench.close()
+    damage(bench.settings.index_file)
+    with closing(Workbench(bench.settings.home)) as other:
+        assert other.app.describe(source)["documents"] == 300
+    damage(bench.settings.index_file)
+    with closing(Workbench(bench.settings.home)) as other:
+        assert other.app.details(source)["documents"] == 300
+
+
+def test_a_crash_that_cannot_be_noted_is_no_second_crash(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file is in the way")
+    assert config.log_crash(ValueError(), {"VADE_HOME": str(tmp_path)}) is None
+    (tmp_path / "logs").unlink()
+    noted = config.log_crash(ValueError("a secret"), {"VADE_HOME": str(tmp_path)})
+    assert noted is not None
+    assert "secret" not in noted.read_text()
 
 
 def test_an_index_deleted_under_the_daemon_comes_back(

@@ -7,19 +7,16 @@ import re
 import socket
 import stat
 import struct
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import uvicorn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from served_app import serving
 from vademecum import errors
 from vademecum.daemon.guard import STATUS, Guard, Logins, by_socket, read_or_make_token
 from vademecum.errors import RequestError
@@ -102,26 +99,6 @@ def exchange(connection: Any, method: str, path: str, body: Any, headers: dict[s
         return Answer(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
     finally:
         connection.close()
-
-
-@contextmanager
-def serving(make: Callable[[int], Any], socket_path: str) -> Iterator[int]:
-    """Run what `make` gives for the port, on that port and on the socket."""
-    listened, local = socket.socket(), socket.socket(socket.AF_UNIX)
-    listened.bind(("127.0.0.1", 0))
-    local.bind(socket_path)
-    port = listened.getsockname()[1]
-    plain = {"log_config": None, "access_log": False, "lifespan": "off"}
-    server = uvicorn.Server(uvicorn.Config(make(port), log_level="critical", **plain))  # type: ignore[arg-type]
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listened, local]})
-    thread.start()
-    while not server.started:
-        time.sleep(0.005)
-    try:
-        yield port
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 def hosts_of(port: int) -> frozenset[str]:

@@ -6,15 +6,14 @@ import os
 import shutil
 import statistics
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from daemon_process import Launch, Served, wait_until
+from daemon_process import Configure, Launch, Served, wait_until
 from process import Finished
-from vademecum import config
 from workbench import counts, live_documents, settle
 
 Vade = Callable[..., Finished]
@@ -68,21 +67,6 @@ def listen() -> Iterator[Callable[[Served], Listener]]:
         if served.child.poll() is None:
             served.end()
         listener.close()
-
-
-@pytest.fixture
-def configure(vade_home: Path) -> Callable[[Mapping[str, Any]], None]:
-    """Write settings, as `vade config set` does."""
-
-    def write(values: Mapping[str, Any]) -> None:
-        settings = config.load({"VADE_HOME": str(vade_home)})
-        for name, value in values.items():
-            config.write_value(settings, config.setting(name), value)
-
-    return write
-
-
-Configure = Callable[[Mapping[str, Any]], None]
 
 
 def wait_found(served: Served, words: str, *paths: str) -> None:

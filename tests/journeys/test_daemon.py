@@ -16,32 +16,17 @@ from typing import Any
 import apsw
 import pytest
 
-from daemon_process import Launch, Served, wait_until
+from daemon_process import Configure, Launch, Served, wait_until
 from embedder import Ollama
 from loopback import Answers, LoopbackServer, Reply
 from process import Finished
-from vademecum import config
 from workbench import Workbench, content, counts, files_with, live_documents, selected, settle
 
 Vade = Callable[..., Finished]
 WriteTree = Callable[..., Path]
 Serve = Callable[[Answers], LoopbackServer]
-Configure = Callable[[Mapping[str, Any]], None]
-
 ADR = "Decisions/ADR-0007 Drop Redis for the session cache.md"
 MANY = 2500
-
-
-@pytest.fixture
-def configure(vade_home: Path) -> Configure:
-    """Write settings, as `vade config set` does."""
-
-    def write(values: Mapping[str, Any]) -> None:
-        settings = config.load({"VADE_HOME": str(vade_home)})
-        for name, value in values.items():
-            config.write_value(settings, config.setting(name), value)
-
-    return write
 
 
 @pytest.fixture

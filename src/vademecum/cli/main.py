@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import importlib
 import os
@@ -220,9 +219,8 @@ def _usage_error(exc: click.ClickException, *, as_json: bool) -> int:
 
 
 def _unexpected(exc: Exception, *, as_json: bool) -> int:
-    where = "it could not be logged"
-    with contextlib.suppress(VadeError, OSError):
-        where = f"its place is noted in {config.log_crash(exc)}"
+    noted = config.log_crash(exc)
+    where = "it could not be logged" if noted is None else f"its place is noted in {noted}"
     return output.print_error(
         VadeError(f"something that should not happen did ({type(exc).__name__}); {where}", hint="Please report it."),
         as_json=as_json,

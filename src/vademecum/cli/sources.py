@@ -87,15 +87,7 @@ def add(
 
 def _print_preview(preview: Any, path: str) -> None:
     if as_json():
-        output.print_json(
-            {
-                "files": preview.files,
-                "bytes": preview.bytes,
-                "skipped": {"count": sum(preview.skipped.values()), "by_reason": dict(preview.skipped)},
-                "sample": list(preview.sample),
-                "diagnostics": list(preview.diagnostics),
-            }
-        )
+        output.print_json(preview.as_json())
         return
     output.say(f"{path}: {output.count(preview.files, 'note')}, {preview.bytes:,} bytes would be indexed.")
     if preview.skipped:

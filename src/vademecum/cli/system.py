@@ -8,7 +8,7 @@ import click
 
 from vademecum import __version__
 from vademecum import config as settings_of
-from vademecum.app import Check
+from vademecum.app import Check, diagnosis
 from vademecum.cli import output
 from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app, vade
 from vademecum.embedding import check_name
@@ -89,14 +89,7 @@ def doctor(attack: bool) -> int:
         checks = [Check("settings", False, exc.message, exc.hint)]
     well = all(check.ok for check in checks)
     if as_json():
-        output.print_json(
-            {
-                "status": "healthy" if well else "degraded",
-                "checks": [
-                    {"name": c.name, "ok": c.ok, "detail": c.detail, "remedy": "" if c.ok else c.remedy} for c in checks
-                ],
-            }
-        )
+        output.print_json(diagnosis(checks))
     else:
         for check in checks:
             output.say(

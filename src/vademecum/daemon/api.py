@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from vademecum import __version__, config, errors
 from vademecum.access import OWNER
-from vademecum.app import Vademecum
+from vademecum.app import Vademecum, diagnosis
 from vademecum.daemon import guard, metrics
 from vademecum.daemon.host import Daemon
 from vademecum.errors import BadRequest, MethodRefused, PickerMissing, RouteNotFound, SourceDisabled, VadeError
@@ -314,25 +314,15 @@ def _sources(daemon: Daemon) -> APIRouter:
         """Every source, with what the index knows of it and its newest job."""
 
         def listed(app: Vademecum) -> list[dict[str, Any]]:
-            return [daemon.source(app, source.id) for source in app.registry.all()]
+            return [daemon.source(app, source) for source in app.registry.all()]
 
         return {"version": 1, "sources": await daemon.answers.run(listed)}
 
     @router.post("/api/sources/preview")
     async def preview(body: Look) -> dict[str, Any]:
         """What connecting a folder would index, by file names alone."""
-
-        def look(app: Vademecum) -> dict[str, Any]:
-            found = app.preview(body.kind, body.path, exclude=body.exclude)
-            return {
-                "files": found.files,
-                "bytes": found.bytes,
-                "skipped": {"count": sum(found.skipped.values()), "by_reason": dict(found.skipped)},
-                "sample": list(found.sample),
-                "diagnostics": list(found.diagnostics),
-            }
-
-        return await daemon.upkeep.run(look)
+        found = await daemon.upkeep.run(lambda app: app.preview(body.kind, body.path, exclude=body.exclude))
+        return found.as_json()
 
     @router.post("/api/sources/pick-directory", responses=_failures(501))
     async def pick_directory(request: Request, body: Annotated[Pick | None, Body()] = None) -> dict[str, Any]:
@@ -377,8 +367,7 @@ def _one_source(daemon: Daemon) -> APIRouter:
 
         def details(app: Vademecum) -> dict[str, Any]:
             source = app.registry.find(source_id)
-            job = daemon.jobs.of(source.id)
-            return {"source": {**app.details(source), "job": None if job is None else job.as_json()}}
+            return {"source": {**app.details(source), "job": daemon.job_of(source.id)}}
 
         return await daemon.upkeep.run(details)
 
@@ -393,7 +382,7 @@ def _one_source(daemon: Daemon) -> APIRouter:
         elif body.enabled or body.exclude is not None:
             daemon.jobs.sync(source.id)
         daemon.watch.reload()
-        return {"source": await daemon.answers.run(lambda app: daemon.source(app, source.id))}
+        return {"source": await daemon.answers.run(lambda app: daemon.source(app, source))}
 
     @router.delete("/api/sources/{source_id}")
     async def remove(source_id: str) -> dict[str, Any]:
@@ -453,13 +442,12 @@ def _inside_a_source(daemon: Daemon) -> APIRouter:
 
 
 def _health_of(daemon: Daemon, app: Vademecum, source_id: str) -> dict[str, Any]:
-    found = daemon.source(app, app.registry.find(source_id).id)
-    state = daemon.watch.states().get(found["id"])
-    documents, job = found["documents"], found["job"]
+    found = daemon.source(app, app.registry.find(source_id))
+    job = found["job"]
     return {
         "status": found["state"],
         "generated_at": now(),
-        "documents": documents,
+        "documents": found["documents"],
         "chunks": found["chunks"],
         "last_indexed_at": found["last_indexed_at"],
         "stale_since": found["stale_since"],
@@ -467,7 +455,7 @@ def _health_of(daemon: Daemon, app: Vademecum, source_id: str) -> dict[str, Any]
         "diagnostics": found["diagnostics"],
         "error": None if job is None else job["error"],
         "job": job,
-        "watch": None if state is None else {"mode": state.mode, "detail": state.detail},
+        "watch": daemon.watched(found["id"]),
         "embedding": daemon.embedding.state,
     }
 
@@ -530,11 +518,7 @@ def _daemon(daemon: Daemon) -> APIRouter:
     @router.get("/api/diagnostics")
     async def diagnostics() -> dict[str, Any]:
         """Everything that has to be well, looked at now."""
-        checks = await daemon.upkeep.run(lambda app: app.doctor())
-        return {
-            "status": "healthy" if all(check.ok for check in checks) else "degraded",
-            "checks": [{**c._asdict(), "remedy": "" if c.ok else c.remedy} for c in checks],
-        }
+        return diagnosis(await daemon.upkeep.run(lambda app: app.doctor()))
 
     @router.get("/api/jobs/{job_id}", responses=_failures(404))
     async def job(job_id: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import suppress
 from typing import Any, Final
 
 from vademecum import config
@@ -76,8 +75,7 @@ class Embedding:
                 return _longer(pause)
             except Exception as exc:  # noqa: BLE001 - the thread has to go on
                 if not self._stopping.is_set():
-                    with suppress(OSError, VadeError):
-                        config.log_crash(exc)
+                    config.log_crash(exc)
                     log.error("embedding ended unexpectedly (%s)", type(exc).__name__)
                 return _longer(pause)
             done = report.state == "done" or not report.pending

@@ -217,7 +217,9 @@ def start(settings: Settings) -> tuple[Running, bool]:
         return found, False
     if found is not None:
         stop(settings)
-    check_address(settings)
+    host, port = address(settings)
+    if port:
+        listen(host, port).close()
     config.prepare(settings)
     log = stream_file(settings)
     with _begun(log) as output:
@@ -284,16 +286,15 @@ def stop(settings: Settings) -> Running | None:
     raise DaemonFailed(f"the daemon (process {found.pid}) does not end")
 
 
-def check_address(settings: Settings) -> None:
-    """Raise ConfigError where the daemon would listen to other machines unasked, PortTaken where somebody else does."""
+def address(settings: Settings) -> tuple[str, int]:
+    """Where the daemon is to listen. Raises ConfigError where other machines would reach it unasked."""
     host, port = str(settings.values["daemon.host"]), int(settings.values["daemon.port"])
     if host not in _LOCAL and not settings.values["daemon.allow_remote"]:
         raise ConfigError(
             f"daemon.host is {host}, which other machines can reach",
             hint="Set daemon.host to 127.0.0.1, or agree: `vade config set daemon.allow_remote true`.",
         )
-    if port:
-        listen(host, port).close()
+    return host, port
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -68,9 +68,8 @@ class Events:
 
 
 def _put(queue: asyncio.Queue[bytes | None], event: bytes | None) -> None:
-    if queue.full():
+    if queue.full():  # two go, since what tells of it takes a place itself
         queue.get_nowait()
-        if event is not None and queue.qsize() == _KEPT - 1:
-            queue.get_nowait()
-            queue.put_nowait(b"event: lost\ndata: {}\n\n")
+        queue.get_nowait()
+        queue.put_nowait(b"event: lost\ndata: {}\n\n")
     queue.put_nowait(event)

@@ -6,10 +6,10 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from vademecum import __version__, config
+from vademecum.access import OWNER
 from vademecum.app import Vademecum
 from vademecum.config import Settings
 from vademecum.daemon import control
@@ -19,11 +19,11 @@ from vademecum.daemon.guard import Logins
 from vademecum.daemon.jobs import Job, Jobs
 from vademecum.daemon.lane import Current, Lane
 from vademecum.daemon.picker import Picker
-from vademecum.errors import SourceNotFound, VadeError
+from vademecum.errors import SourceNotFound
+from vademecum.sources import Registry, Source
 from vademecum.sources.removal import Removal
 from vademecum.sources.watch import Watch, Why
 
-T = TypeVar("T")
 _CANCEL_S: Final = 10.0
 
 log = logging.getLogger("vademecum.daemon")
@@ -48,7 +48,7 @@ class Daemon:
         self.picker = Picker(config.directory_picker())
         self.embedding = Embedding(self._vectors)
         self.jobs = Jobs(self._work, tell=self.events.tell, ended=self._job_ended)
-        self.registry = Vademecum(settings).registry
+        self.registry = Registry(settings)
         self.watch = Watch(
             self.registry.all,
             self._signalled,
@@ -83,15 +83,14 @@ class Daemon:
             try:
                 step()
             except Exception as exc:  # noqa: BLE001 - the next step must come
-                with suppress(OSError, VadeError):
-                    config.log_crash(exc)
+                config.log_crash(exc)
                 log.error("a step of the end failed (%s)", type(exc).__name__)
 
     def _remark(self, sentence: str) -> None:
         self.remarks = [*self.remarks[-19:], sentence]
 
     def _signalled(self, source_id: str, why: Why) -> None:
-        self.jobs.sync(source_id, automatic=True, due=why == "due")
+        self.jobs.sync(source_id, why=why)
 
     def _job_ended(self, job: Job, cpu_s: float) -> None:
         self.watch.scanned(job.source_id, cpu_s=cpu_s)
@@ -120,7 +119,6 @@ class Daemon:
 
     def status(self, app: Vademecum) -> dict[str, Any]:
         """Everything about the daemon and its sources."""
-        states = self.watch.states()
         path = self.settings.index_file
         answering = next((s for s in app.vector_sets() if s.answers), None) if path.exists() else None
         return {
@@ -138,20 +136,22 @@ class Daemon:
             "embedding": self.embedding.state,
             "jobs": self.jobs.busy,
             "remarks": self.remarks,
-            "sources": [
-                {**self.source(app, found.id), "watch": _watched(states.get(found.id))} for found in app.registry.all()
-            ],
+            "sources": [{**self.source(app, found), "watch": self.watched(found.id)} for found in app.registry.all()],
         }
 
-    def source(self, app: Vademecum, source_id: str) -> dict[str, Any]:
+    def source(self, app: Vademecum, source: Source) -> dict[str, Any]:
         """One source as lists show it: its entry, what the index knows, and its job."""
+        return {**app.describe(source), "job": self.job_of(source.id)}
+
+    def job_of(self, source_id: str) -> dict[str, Any] | None:
+        """The newest job of a source."""
         job = self.jobs.of(source_id)
-        described = app.describe(app.registry.find(source_id))
-        return {**described, "job": None if job is None else job.as_json()}
+        return None if job is None else job.as_json()
 
-
-def _watched(state: Any) -> dict[str, Any] | None:
-    return None if state is None else {"mode": state.mode, "detail": state.detail}
+    def watched(self, source_id: str) -> dict[str, Any] | None:
+        """How a source is watched; None for one that is switched off."""
+        state = self.watch.states().get(source_id)
+        return None if state is None else {"mode": state.mode, "detail": state.detail}
 
 
 def _numbers(report: dict[str, Any]) -> dict[str, int]:
@@ -164,12 +164,6 @@ def _finish_removals(app: Vademecum) -> None:
 
 
 def _warm(app: Vademecum) -> None:
-    """Open the index and the model before the first question does."""
-    if app.settings.index_file.exists():
-        app.recall(app.question("warm", limit=1), _owner())
-
-
-def _owner() -> Any:
-    from vademecum.access import OWNER
-
-    return OWNER
+    """Open the index, made where it is not there yet, and the model, before the first question does."""
+    if app.index.sources():
+        app.recall(app.question("warm", limit=1), OWNER)

@@ -10,20 +10,20 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from vademecum import config
 from vademecum.app import Vademecum
-from vademecum.daemon.lane import Lane
+from vademecum.daemon.lane import Lane, give_back
 from vademecum.errors import SourceDisabled, SourceNotFound, SourceRemoved, VadeError
 from vademecum.sources.registry import now
+from vademecum.sources.watch import Why
 
 Status = Literal["queued", "running", "complete", "error", "cancelled"]
 _TELL_EVERY_S: Final = 0.2
 _KEPT: Final = 100
-_ENDED: Final = ("complete", "error", "cancelled")
+_MANY: Final = 200  # so many notes, once read, fill memory that the next sync has no use for
 
 log = logging.getLogger("vademecum.jobs")
 
@@ -100,19 +100,18 @@ class Jobs:
         self,
         source_id: str,
         *,
+        why: Why | Literal["asked"] = "asked",
         force: bool = False,
         accept_loss: bool = False,
-        automatic: bool = False,
-        due: bool = False,
     ) -> Job:
         """Have a source synced: the job that will see everything that is on disk now.
 
-        `due` asks only where nothing runs: a scan for its own sake needs no second one. `automatic` says that no
-        person asked.
+        A sync that is merely due asks only where nothing runs: a scan for its own sake needs no second one. Whatever
+        is not "asked" by a person is automatic, unless a person asks for the same job.
         """
         with self._lock:
             running = self._current.get(source_id)
-            if running is not None and running.is_past_asking and not due:
+            if running is not None and running.is_past_asking and why != "due":
                 job = self._next.get(source_id) or self._new(source_id)
                 self._next[source_id] = job
             elif running is not None:
@@ -120,10 +119,9 @@ class Jobs:
             else:
                 job = self._current[source_id] = self._new(source_id)
                 self._lane.submit(lambda app: self._run(app, job))
-            if not due:
-                job.force |= force
-                job.accept_loss |= accept_loss
-            job.automatic &= automatic or due
+            job.force |= force
+            job.accept_loss |= accept_loss
+            job.automatic &= why != "asked"
             return job
 
     def cancel(self, source_id: str) -> Job | None:
@@ -170,8 +168,7 @@ class Jobs:
             self._tell("job", job.as_json())
             status, job.error = self._synced(app, job)
         except Exception as exc:  # noqa: BLE001 - a job must end, whatever happens in it
-            with suppress(OSError, VadeError):  # of a disk that is full
-                config.log_crash(exc)  # without its message, which may quote a note
+            config.log_crash(exc)
             log.error("a sync of %s ended unexpectedly (%s)", job.source_id, type(exc).__name__)
             status, job.error = "error", _as_error(VadeError(f"unexpected: {type(exc).__name__}"))
         with self._lock:
@@ -203,7 +200,8 @@ class Jobs:
             log.warning("a sync of %s failed: %s", job.source_id, exc.code)
             return "error", _as_error(exc)
         job.report = report.as_json()
-        job.current_path = None
+        if job.scanned > _MANY:
+            give_back(app)
         return "complete", None
 
     def _progress(self, job: Job) -> Callable[[int, int, str], None]:

@@ -7,9 +7,12 @@ has a few lanes, each for one kind of work, and nothing but a lane touches the i
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -65,14 +68,13 @@ class Lane:
         self._wanted = current
         self._notify = notify
         self._app: Vademecum | None = None
-        self._file: object = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"vade-{name}")
 
     @property
     def is_outdated(self) -> bool:
         """Whether the settings or the index file are others than when something was last asked."""
         app, (settings, _) = self._app, self._wanted.read()
-        return app is None or app.settings is not settings or self._file != _identity_of(settings.index_file)
+        return app is None or app.settings is not settings or not app.index_is_in_place
 
     def submit(self, act: Callable[[Vademecum], T]) -> Future[T]:
         """Have this done in the lane's thread, after what was asked before."""
@@ -90,11 +92,9 @@ class Lane:
     def _current(self) -> Vademecum:
         settings, models = self._wanted.read()
         # A lane that met damage has put a new index in the place of the one that the others still hold open.
-        file = _identity_of(settings.index_file)
-        if self._app is None or self._app.settings is not settings or self._file != file:
+        if self._app is None or self._app.settings is not settings or not self._app.index_is_in_place:
             self._close()
             self._app = Vademecum(settings, notify=self._notify, models=models)
-            self._file = file
         return self._app
 
     def _close(self) -> None:
@@ -103,16 +103,16 @@ class Lane:
             self._app = None
 
 
+def give_back(app: Vademecum) -> None:
+    """Give back what a large piece of work left in memory: the pages of its index, and what the allocator keeps."""
+    app.index.release()
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # glibc has it; other libraries give back by themselves, or cannot
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 def _about_models(settings: Settings) -> dict[str, object]:
     return {name: value for name, value in settings.values.items() if name.startswith("embedding.")}
-
-
-def _identity_of(path: Path) -> object:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _stamp_of(path: Path) -> object:

@@ -111,6 +111,7 @@ class Index:
         self.read_only = read_only
         self._connection = connection
         self._lane = threading.RLock()
+        self._identity = _identity_of(path)
         self.vectors = Vectors(path, connection, self._write)
 
     @classmethod
@@ -134,6 +135,16 @@ class Index:
         except OSError as exc:
             raise IndexUnavailable(f"the index {path} cannot be opened: {exc.strerror}", hint=file.PERMISSIONS) from exc
         return cls(path, connection, busy_timeout_s=busy_timeout_s, read_only=False)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file that is open still stands at its path: damage and people put others there."""
+        return self._identity == _identity_of(self.path)
+
+    @file.translating
+    def release(self) -> None:
+        """Give back the memory in which pages are kept: what comes next reads them anew."""
+        self._connection.execute("pragma shrink_memory")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -540,3 +551,11 @@ def _note_text(row: tuple[Any, ...]) -> NoteText:
         last_line=last,
         text=text,
     )
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

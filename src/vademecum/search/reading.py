@@ -66,15 +66,7 @@ def read_passage(address: str, index: Index, places: Mapping[str, Place], caller
     if place.source_id in offline:
         raise NoteUnreadable(f"{place.name} is offline", hint=f"Bring {place.root} back, then try again.")
     try:
-        opened = readable_note(
-            visible,
-            note.source_id,
-            note.path,
-            root=place.root,
-            disk_path=note.disk_path,
-            known=note.known,
-            private=note.private,
-        )
+        opened = readable_note(visible, note, root=place.root)
     except NoteWithheld as exc:  # what is withheld is not named in full either
         raise NoteWithheld(f"{address} is not served to this caller", hint=exc.hint) from exc
     content, _ = read_note_bytes(str(opened.path), max_bytes=_MOST_BYTES)

@@ -288,15 +288,7 @@ def prove(note: NoteText | Located, place: Place, visible: VisibleSet, *, offlin
     if offline:
         return True, note.private
     try:
-        now = readable_note(
-            visible,
-            note.source_id,
-            note.path,
-            root=place.root,
-            disk_path=note.disk_path,
-            known=note.known,
-            private=note.private,
-        )
+        now = readable_note(visible, note, root=place.root)
     except NoteEvicted:
         if not visible.caller.is_owner:  # it may have been made private before a cloud took it
             raise

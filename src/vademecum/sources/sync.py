@@ -92,6 +92,16 @@ class Preview:
     sample: tuple[str, ...]
     diagnostics: tuple[str, ...]
 
+    def as_json(self) -> dict[str, Any]:
+        """The preview with the names of the wire."""
+        return {
+            "files": self.files,
+            "bytes": self.bytes,
+            "skipped": {"count": sum(self.skipped.values()), "by_reason": dict(self.skipped)},
+            "sample": list(self.sample),
+            "diagnostics": list(self.diagnostics),
+        }
+
 
 def preview(source: Source, settings: Settings) -> Preview:
     """What a sync of this source would index, without reading a note. Raises SourceRootMissing."""
@@ -376,8 +386,9 @@ class _Sync:
         """Keep what seems lost, until a later run agrees."""
         self.report.held = True
         self.report.diagnostics.append(
-            f"{lost:,} of {of:,} notes are gone at once, as if a drive were away; they are kept. The next sync that"
-            f" misses them takes them out, `vade sources sync {self.source.id} --accept-loss` does so now"
+            f"{lost:,} of {of:,} notes are gone at once, as if a drive were away; they are kept. The next sync"
+            " that is asked for and misses them takes them out,"
+            f" `vade sources sync {self.source.id} --accept-loss` does so now"
         )
         for reason in _LOST:
             kept = len(self._turned.pop(reason, ()))

@@ -149,15 +149,7 @@ class _Gate:
         if note.private:
             return False
         try:
-            opened = readable_note(
-                self._visible,
-                note.source_id,
-                note.path,
-                root=self._roots[note.source_id],
-                disk_path=note.disk_path,
-                known=note.known,
-                private=note.private,
-            )
+            opened = readable_note(self._visible, note, root=self._roots[note.source_id])
             return opened.stamp == note.known or _fingerprint(opened.path) == indexed
         except NoteError:
             return False
