@@ -20,7 +20,7 @@ from docs.rows import with_rows
 from vademecum.cli.main import vade
 from vademecum.cli.output import EXIT_STATUS
 from vademecum.config import AGENT_VARIABLES, SETTINGS, Setting
-from vademecum.daemon.api import STATUS
+from vademecum.daemon.wire import STATUS
 from vademecum.errors import VadeError
 from vademecum.search import STOP_WORDS
 
@@ -30,6 +30,7 @@ _HEADER: Final = "<!-- Written by docs/generate.py. Change the code it reads, th
 
 _VARIABLES: Final = (
     ("VADE_HOME", "The state folder. `~/.vademecum` when it is not set."),
+    ("VADE_VAULT", "The home vault, over the setting `vault.path`. `OM_VAULT_PATH` is the same."),
     ("VADE_HOST", "The address the daemon listens on, over the setting `daemon.host`."),
     ("VADE_PORT", "The port the daemon listens on, over the setting `daemon.port`."),
     (

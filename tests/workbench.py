@@ -51,9 +51,8 @@ class Workbench:
         return self.app.embed(budget_s=budget_s)
 
     def recall(self, text: str, *, caller: Caller = OWNER, limit: int = 10, **options: Any) -> Recall:
-        filters = {
-            name: options.pop(name) for name in ("sources", "path_prefix", "tags", "since", "until") if name in options
-        }
+        names = ("sources", "path_prefix", "tags", "since", "until", "include", "memories")
+        filters = {name: options.pop(name) for name in names if name in options}
         question = Question(text=text, limit=limit, filters=Filters(**filters), **options)
         return self.app.recall(question, caller)
 

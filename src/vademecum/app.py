@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vademecum import config
 from vademecum.access import Caller
 from vademecum.config import Settings, file_lock
-from vademecum.embedding import NOT_INSTALLED, Models
-from vademecum.errors import IndexCorrupt, ModelMissing, SourceDisabled, SourceNotFound, VadeError
+from vademecum.embedding import Models
+from vademecum.errors import IndexCorrupt, SourceDisabled, SourceIsHome, SourceNotFound
 from vademecum.index import Filters, Index, SourceRow, VectorSet, inode_of, quarantine
 from vademecum.search import (
     Include,
@@ -30,29 +30,13 @@ from vademecum.vault import ConflictCopy, conflict_copies, note_key
 
 if TYPE_CHECKING:
     from vademecum.graph import Form
+    from vademecum.home import HomeVault, Memories, Wanted
     from vademecum.search.expansion import Expansion
     from vademecum.sources.removal import Removal
     from vademecum.sources.sync import Preview, Progress, SyncReport
     from vademecum.sources.vectors import EmbedReport
 
 T = TypeVar("T")
-
-
-class Check(NamedTuple):
-    """One line of the doctor: what was looked at, whether it is well, and what to do if not."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
-
-
-def diagnosis(checks: Sequence[Check]) -> dict[str, Any]:
-    """What a doctor found, with the names of the wire."""
-    return {
-        "status": "healthy" if all(check.ok for check in checks) else "degraded",
-        "checks": [{**check._asdict(), "remedy": "" if check.ok else check.remedy} for check in checks],
-    }
 
 
 class Vademecum:
@@ -78,6 +62,20 @@ class Vademecum:
                 config.prepare(self.settings)
             self._index = Index.open(self.settings.index_file, busy_timeout_s=self.settings.busy_timeout_s)
         return self._index
+
+    @cached_property
+    def home(self) -> HomeVault:
+        """The home vault."""
+        from vademecum.home import HomeVault  # with the parser of notes, which a question to other sources needs not
+
+        return HomeVault(self.settings, self.registry, lambda: self.index, self._notify)
+
+    @cached_property
+    def memories(self) -> Memories:
+        """The memories in it."""
+        from vademecum.home import Memories
+
+        return Memories(self.home, self._healing)
 
     @property
     def index_is_in_place(self) -> bool:
@@ -201,6 +199,7 @@ class Vademecum:
             if wanted not in self._healing(lambda: self.index.sources()):
                 raise
         source_id = wanted if source is None else source.id
+        self._refuse_home(source)
         return self._healing(
             lambda: remove(source_id, source, registry=self.registry, index=self.index, settings=self.settings)
         )
@@ -210,8 +209,13 @@ class Vademecum:
         next sync that reaches them purges them. Raises SourceNotFound.
         """
         source = self.registry.find(wanted)
+        self._refuse_home(source)
         with self.registry.discarding(source.id):
             return source
+
+    def _refuse_home(self, source: Source | None) -> None:
+        if source is not None and source.root == self.settings.home_vault:
+            raise SourceIsHome(f"{source.name} is the home vault, where memories are written")
 
     def finish_removals(self) -> None:
         """Do what a killed or hindered removal left undone, and say so."""
@@ -232,7 +236,7 @@ class Vademecum:
             "skipped": {"count": 0, "by_reason": {}} if row is None else _skipped(row.skipped),
             "diagnostics": [] if row is None else list(row.diagnostics),
         }
-        if not _is_there(source.root):
+        if not source.is_there:
             known["state"] = "unreachable"
         return {**source.as_json(), **known}
 
@@ -272,12 +276,14 @@ class Vademecum:
         since: str | None = None,
         until: str | None = None,
         without: Sequence[str] = (),
+        wanted: Wanted | None = None,
         explain: bool = False,
         rerank: bool | None = None,
     ) -> Question:
         """A question as people put it, in the form that `recall` takes.
 
-        `since` and `until` are ISO days or an age ("30d"). Raises SourceNotFound, SourceDisabled, UsageError.
+        `since` and `until` are ISO days or an age ("30d"). `wanted` narrows to memories that declare something, and so
+        leaves every note out. Raises SourceNotFound, SourceDisabled, UsageError.
         """
         chosen = [self.registry.find(wanted) for wanted in source]
         for found in chosen:
@@ -289,31 +295,42 @@ class Vademecum:
             tags=tuple(note_key(name.strip("#/ ")).casefold() for name in tag),
             since=parse_day(since, "since"),
             until=parse_day(until, "until"),
+            include=include,
         )
         return Question(
             text=text,
             limit=limit or self.settings.recall_limit,
             lane=lane,
-            include=include,
             without=tuple(without),
             filters=filters,
+            wanted=None if wanted is None else wanted.admits,
             explain=explain,
             rerank=rerank,
         )
 
+    @staticmethod
+    def wanted(
+        *, tags: Sequence[str] = (), since: str | None = None, until: str | None = None, **facets: Any
+    ) -> Wanted:
+        """Which memories are asked for, as people put it. Raises UsageError for a day that is none."""
+        from vademecum.home import Wanted
+
+        folded = tuple(note_key(name.strip("#/ ")).casefold() for name in tags)
+        return Wanted(tags=folded, since=parse_day(since, "since"), until=parse_day(until, "until"), **facets)
+
     def recall(self, question: Question, caller: Caller) -> Recall:
         """Answer a question from the enabled sources."""
-        return self._healing(lambda: recall(question, self.index, self._places(), caller, self.models))
+        return self._healing(lambda: recall(question, self.index, self._places(caller), caller, self.models))
 
     def read(self, address: str, caller: Caller) -> Passage:
         """Open a note, or a heading, block or line range of it."""
-        return self._healing(lambda: read_passage(address, self.index, self._places(), caller))
+        return self._healing(lambda: read_passage(address, self.index, self._places(caller), caller))
 
     def expand(self, address: str, caller: Caller, *, depth: int = 1, limit: int = 50) -> Expansion:
         """Walk from a note over at most `depth` links: what it links to, what links to it, and where it stands."""
         from vademecum.search.expansion import expand
 
-        places = self._places()
+        places = self._places(caller)
         return self._healing(lambda: expand(address, self.index, places, caller, depth=depth, limit=limit))
 
     def artifacts(
@@ -322,7 +339,7 @@ class Vademecum:
         """The notes of a source by path, without their text; `contains` is part of a path or title."""
 
         def act() -> dict[str, Any]:
-            visible, _, _ = visible_in(self.index, {source.id: _place(source)}, caller)
+            visible, _, _ = visible_in(self.index, {source.id: self._place(source, caller)}, caller)
             total, rows = self.index.graph(source.id, visible).artifacts(contains, limit=limit, offset=offset)
             return {"total": total, "artifacts": [{**row._asdict(), "private": bool(row.private)} for row in rows]}
 
@@ -334,8 +351,8 @@ class Vademecum:
         """The graph of one source, or of all that are enabled, as text for other tools, piece by piece."""
         from vademecum.search.expansion import export
 
-        places = self._places()
-        chosen = places if source is None else {source.id: _place(source)}
+        places = self._places(caller)
+        chosen = places if source is None else {source.id: self._place(source, caller)}
 
         def begin() -> Iterator[str]:
             pieces = export(form, self.index, chosen, caller, outline=outline, tell=self._notify)
@@ -343,14 +360,26 @@ class Vademecum:
 
         return self._healing(begin)
 
-    def doctor(self) -> list[Check]:
-        """Look at everything that has to be well."""
-        return [*self._check_state(), *self._check_sources(), *self._check_index(), *self._check_model()]
-
     # ── inside
 
-    def _places(self) -> dict[str, Place]:
-        return {source.id: _place(source) for source in self.registry.all() if source.enabled}
+    def _places(self, caller: Caller) -> dict[str, Place]:
+        return {source.id: self._place(source, caller) for source in self.registry.all() if source.enabled}
+
+    def _place(self, source: Source, caller: Caller) -> Place:
+        labels = source.connector.labels
+        return Place(
+            source_id=source.id,
+            name=source.name,
+            kind=source.kind,
+            root=source.root,
+            display_root=source.display_root,
+            source=labels.source,
+            chunk_type=labels.chunk_type,
+            note_type=labels.note_type,
+            note_header=labels.note_header,
+            harness=labels.harness,
+            remembered=self.home.remembered(caller) if source.root == self.settings.home_vault else None,
+        )
 
     def _healing(self, act: Callable[[], T]) -> T:
         """Do something with the index; if it proves damaged, build a new one from the sources and do it again."""
@@ -393,118 +422,11 @@ class Vademecum:
             ended = "and the index file is clean"
         self._notify(f"A removal or cleaning that was interrupted has been finished, {ended}.")
 
-    def _check_state(self) -> list[Check]:
-        home = self.settings.home
-        if not home.exists():
-            return [Check("state folder", True, f"{home} is not made yet")]
-        mode = home.stat().st_mode & 0o777
-        private = not mode & 0o077
-        writable = os.access(home, os.W_OK | os.X_OK)
-        return [
-            Check("state folder", writable, str(home), f"Make {home} writable for you."),
-            Check("privacy", private, f"mode {mode:04o}", f"Others can read your index: chmod 700 {home}"),
-        ]
-
-    def _check_index(self) -> list[Check]:
-        path = self.settings.index_file
-        if not path.exists():
-            return [Check("index", True, "not made yet")]
-        try:
-            problems = self.index.integrity(thorough=not self.index.read_only)
-            pending = self.index.scrub_pending()
-        except VadeError as exc:
-            return [Check("index", False, exc.message, exc.hint)]
-        return [
-            Check(
-                "index", not problems, "; ".join(problems[:3]) or f"{path.name}, {path.stat().st_size:,} bytes", REBUILD
-            ),
-            Check(
-                "removals",
-                not pending,
-                "deleted text still lies in gaps of the file" if pending else "none unfinished",
-                "Close other vade processes, then run `vade sources sync`.",
-            ),
-        ]
-
-    def _check_model(self) -> list[Check]:
-        if self.settings.model == "none":
-            return [Check("model", True, "search by meaning is switched off")]
-        try:
-            embedder = self.models.embedder()
-            remarks = embedder.remarks  # opens the model, where the daemon's would be asked
-            sets = self.index.vectors.sets() if self.settings.index_file.exists() else []
-        except VadeError as exc:
-            absent = isinstance(exc, ModelMissing) and self.models.why_none() == NOT_INSTALLED
-            told = "none is installed; words are searched. `vade models pull` fetches one." if absent else exc.message
-            return [Check("model", absent, told, exc.hint)]
-        detail = " ".join([f"{embedder.name}, {embedder.dimensions} dimensions.", *remarks])
-        return [Check("model", True, detail.rstrip(".")), *map(_check_set, sets), *self._check_reranker()]
-
-    def _check_reranker(self) -> list[Check]:
-        if not self.settings.values["recall.rerank"]:
-            return []
-        try:
-            return [Check("reranker", True, self.models.reranker().name)]
-        except VadeError as exc:
-            return [Check("reranker", False, exc.message, exc.hint)]
-
-    def _check_sources(self) -> list[Check]:
-        try:
-            sources = self.registry.all()
-        except VadeError as exc:
-            return [Check("sources", False, exc.message, exc.hint)]
-        checks = [Check("sources", True, f"{len(sources)} connected")]
-        try:
-            known = self.index.sources() if self.settings.index_file.exists() else {}
-        except VadeError:  # told by the check of the index
-            return checks
-        return [*checks, *(_check_source(s, known.get(s.id)) for s in sources if s.enabled)]
-
 
 def _resumed(first: str, rest: Iterator[str]) -> Iterator[str]:
     yield first
     yield from rest
 
 
-def _check_set(found: VectorSet) -> Check:
-    detail = f"{found.have:,} of {found.name}, {found.missing:,} missing, {found.refused:,} given up"
-    return Check("vectors", not found.missing, detail, "`vade sources sync --wait` makes them.")
-
-
-REBUILD = "`vade sources sync --force` moves it to quarantine and builds a new one from the sources."
-
-
-def _check_source(source: Source, row: SourceRow | None) -> Check:
-    name = f"source {source.name}"
-    if not _is_there(source.root):
-        return Check(name, False, f"{source.root} is unreachable", "Mount the drive, or remove the source.")
-    if row is None:
-        return Check(name, False, "never indexed", "Run `vade sources sync`.")
-    if row.state != "healthy":
-        detail = "; ".join(row.diagnostics[:3]) or row.state
-        return Check(name, False, detail, f"`vade sources show {source.id}` has the details.")
-    return Check(name, True, f"{row.documents:,} notes, indexed {row.last_indexed_at}")
-
-
 def _skipped(by_reason: Any) -> dict[str, Any]:
     return {"count": sum(by_reason.values()), "by_reason": dict(sorted(by_reason.items()))}
-
-
-def _is_there(root: Path) -> bool:
-    return os.path.isdir(root) and os.access(root, os.R_OK | os.X_OK)
-
-
-def _place(source: Source) -> Place:
-    labels = source.connector.labels
-    return Place(
-        source_id=source.id,
-        name=source.name,
-        kind=source.kind,
-        root=source.root,
-        display_root=source.display_root,
-        source=labels.source,
-        chunk_type=labels.chunk_type,
-        note_type=labels.note_type,
-        note_header=labels.note_header,
-        harness=labels.harness,
-    )

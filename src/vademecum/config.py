@@ -38,6 +38,7 @@ class Setting(NamedTuple):
 
 SETTINGS: Final = (
     Setting("recall.limit", 10, "Hits in an answer when --limit is not given.", least=1, most=100),
+    Setting("vault.path", "", "The home vault, where memories are written; vault/ in the state folder when empty."),
     Setting("sources.max_file_bytes", 1 << 22, "A larger file is skipped as too_large.", least=1, most=1 << 24),
     Setting(
         "sources.max_files",
@@ -119,6 +120,12 @@ class Settings:
         return self.home / f"index-{SCHEMA_NUMBER}.db"
 
     @property
+    def home_vault(self) -> Path:
+        """The vault in which memories are written, whether it is there or not; links resolved."""
+        named = str(self.values["vault.path"]).strip()
+        return Path(os.path.realpath(Path(named).expanduser())) if named else self.home / "vault"
+
+    @property
     def run_dir(self) -> Path:
         """Lock files; safe to delete when nothing runs."""
         return self.home / "run"
@@ -172,7 +179,12 @@ def load(environment: Mapping[str, str] = os.environ) -> Settings:
 
 
 # Settings that the environment may give, over what config.toml says.
-_VARIABLES: Final = {"VADE_HOST": "daemon.host", "VADE_PORT": "daemon.port"}
+_VARIABLES: Final = {
+    "VADE_HOST": "daemon.host",
+    "VADE_PORT": "daemon.port",
+    "OM_VAULT_PATH": "vault.path",
+    "VADE_VAULT": "vault.path",
+}
 
 
 def _named_by(environment: Mapping[str, str]) -> dict[str, int | float | bool | str]:

@@ -28,6 +28,20 @@ tells a person what to do now. Nothing here prints.
     │   ├── NoteUnreadable
     │   │   └── NoteEvicted
     │   └── OutsideRoot
+    ├── VaultError               the home vault, as a place to write
+    │   ├── VaultMissing
+    │   ├── VaultUnwritable
+    │   ├── SourceReadOnly
+    │   └── SourceIsHome
+    ├── MemoryFailure            one memory
+    │   ├── MemoryNotFound
+    │   ├── MemoryAmbiguous
+    │   ├── MemoryRefused
+    │   ├── MemoryTwin
+    │   ├── MemoryChanged
+    │   ├── MemoryPinned
+    │   ├── MemoryNotForgotten
+    │   └── MemoryForgotten
     ├── IndexFailure             the index file
     │   ├── IndexBusy
     │   ├── IndexCorrupt
@@ -60,6 +74,8 @@ tells a person what to do now. Nothing here prints.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class VadeError(Exception):
@@ -229,6 +245,106 @@ class OutsideRoot(NoteError):
 
     code = "outside_root"
     default_hint = "Give a path relative to a source's root, as recall prints it."
+
+
+class VaultError(VadeError):
+    """Something about the home vault as the place where memories are written."""
+
+    code = "vault_error"
+
+
+class VaultMissing(VaultError):
+    """The home vault is not there, or none was ever chosen."""
+
+    code = "vault_missing"
+    default_hint = "`vade vault use PATH` chooses one; the first `vade remember` makes one where none was chosen."
+
+
+class VaultUnwritable(VaultError):
+    """The home vault does not take what should be written. Nothing half-written is left."""
+
+    code = "vault_unwritable"
+    default_hint = "Make the vault's folder writable and free some space, then run it again."
+
+
+class SourceReadOnly(VaultError):
+    """Something that belongs to a source was to be changed."""
+
+    code = "source_read_only"
+    default_hint = "Sources are read-only: edit the file itself."
+
+
+class SourceIsHome(VaultError):
+    """The home vault was to be removed as a source."""
+
+    code = "source_is_home"
+    default_hint = "`vade vault unset` first; then it can be removed like any source. Its files stay in any case."
+
+
+class MemoryFailure(VadeError):
+    """Something about one memory."""
+
+    code = "memory_error"
+
+
+class MemoryNotFound(MemoryFailure):
+    """No memory that the caller may see answers to this path or title."""
+
+    code = "memory_not_found"
+    default_hint = "`vade memories list` shows all that reach here."
+
+
+class MemoryAmbiguous(MemoryFailure):
+    """Several memories have this title."""
+
+    code = "memory_ambiguous"
+    default_hint = "Give its path, as `vade memories list` prints it."
+
+
+class MemoryRefused(MemoryFailure):
+    """What should be written breaks the rules for what is written. `reasons` holds all of them; nothing was written."""
+
+    code = "memory_refused"
+    default_hint = "Nothing was written. Mend what is named and send it again."
+
+    def __init__(self, reasons: Sequence[str], *, what: str = "not recorded", hint: str | None = None) -> None:
+        super().__init__(f"{what}: {'; '.join(reasons)}", hint=hint)
+        self.reasons = tuple(reasons)
+
+
+class MemoryTwin(MemoryFailure):
+    """A memory that says nearly the same is there already."""
+
+    code = "memory_twin"
+    default_hint = "If it really differs, say so with --force; if it corrects the other, name that with --supersedes."
+
+
+class MemoryChanged(MemoryFailure):
+    """The memory is no longer the version that was to be changed."""
+
+    code = "memory_changed"
+    default_hint = "Look at it again, then decide."
+
+
+class MemoryPinned(MemoryFailure):
+    """A pinned memory was to be forgotten."""
+
+    code = "memory_pinned"
+    default_hint = "It is pinned because it matters; --force forgets it all the same."
+
+
+class MemoryNotForgotten(MemoryFailure):
+    """A memory was to be restored that is not in the trash."""
+
+    code = "memory_not_forgotten"
+    default_hint = "`vade memories list --forgotten` shows what can be restored."
+
+
+class MemoryForgotten(MemoryFailure):
+    """A memory was to be forgotten that is in the trash already."""
+
+    code = "memory_forgotten"
+    default_hint = "`vade memories restore` brings it back."
 
 
 class IndexFailure(VadeError):

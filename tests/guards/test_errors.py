@@ -86,7 +86,7 @@ def test_every_error_has_an_exit_status() -> None:
 
 
 def test_every_error_has_an_http_status() -> None:
-    from vademecum.daemon.api import STATUS
+    from vademecum.daemon.wire import STATUS
 
     assert [e.__name__ for e in error_tree(VadeError) if not 400 <= STATUS.get(e, 0) < 600] == []
 

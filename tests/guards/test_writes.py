@@ -19,9 +19,12 @@ ALLOWED: dict[str, str] = {
     "daemon/unit.py": "writes the unit of the user's session, when the user asks",
     "embedding/carriers.py": "keeps what pip said while it downloads a wheel, in the folder of a pull",
     "embedding/models.py": "puts the files of a model into the models folder, and sweeps what a killed pull left",
+    "home/exchange.py": "makes the folder that the user names, for the memories that are copied there",
+    "home/vault.py": "makes the home vault, where the user chose none",
     "index/file.py": "moves a damaged index to quarantine",
     "index/store.py": "makes the index file, readable by its owner only",
     "sources/removal.py": "deletes what no purge reaches: quarantined and outdated indexes, killed evaluations",
+    "vault/write.py": "writes memories and records of work, and whatever else belongs into a vault",
 }
 
 PATH_METHODS = {

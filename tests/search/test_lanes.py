@@ -8,6 +8,7 @@ import pytest
 
 from embedder import Ollama, replied
 from loopback import Reply, Serve
+from vademecum.doctor import examine
 from vademecum.search import Recall
 from workbench import Workbench
 
@@ -349,7 +350,7 @@ def test_a_damaged_model_leaves_the_words_and_is_named(
     assert "bge-small-en-v1.5" in lane(answer)[1]
     assert [hit.path for hit in answer.hits] == ["wombat.md"]
     assert answer.receipt.vectors.have == 3
-    assert not all(check.ok for check in late.app.doctor())
+    assert not all(check.ok for check in examine(late.app))
 
 
 # ── reading again

@@ -20,6 +20,7 @@ import pytest
 
 from process import NOBODY, clean_environment, run_vade
 from vademecum.access import OWNER
+from vademecum.doctor import examine
 from vademecum.errors import NoteUnreadable, OutsideRoot, SourceDisabled
 from vademecum.sources import Source
 from vademecum.vault import read_note_bytes
@@ -509,7 +510,7 @@ def test_conflict_copies_are_notes_of_their_own_and_are_told_of(bench: Workbench
     assert set(bench.found("wombat")) == {"d/Plan.md", copy}
     listed = bench.app.details(source)["conflict_copies"]
     assert listed == [{"path": lone, "original": None}, {"path": copy, "original": "d/Plan.md"}]
-    assert [check.ok for check in bench.app.doctor() if check.name.startswith("source ")] == [True]
+    assert [check.ok for check in examine(bench.app) if check.name.startswith("source ")] == [True]
     (root / "d/Plan.md").unlink()
     (root / lone).unlink()
     report = bench.sync(source)
@@ -819,7 +820,7 @@ def test_no_byte_time_or_mode_of_a_vault_changes(
     bench.sync(source, force=True)
     bench.recall("redis")
     bench.app.read("Home", OWNER)
-    bench.app.doctor()
+    examine(bench.app)
     bench.app.remove(source.id)
     assert vault_bytes(example_vault) == before
 

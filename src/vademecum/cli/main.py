@@ -40,9 +40,12 @@ COMMANDS: Final = {
     "graph": Entry("graph", "Hand the shape of a vault to other tools."),
     "login": Entry("daemon", "Print a link that signs a browser in to the daemon."),
     "logs": Entry("daemon", "Show what the daemon logged."),
+    "memories": Entry("memories", "Show and change what is remembered."),
     "models": Entry("models", "Show, fetch and choose the models that search by meaning."),
     "read": Entry("recall", "Print a note, or a heading, block or line range of it."),
     "recall": Entry("recall", "Ask, and get the notes and memories that answer, with a receipt."),
+    "record-work": Entry("memories", "Write down what was done, as a note of the vault.", function="record_work"),
+    "remember": Entry("memories", "Keep something for later sessions."),
     "restart": Entry("daemon", "Stop the daemon if one runs, and start it."),
     "search": Entry("recall", "Ask the notes only."),
     "serve": Entry("daemon", "Be the daemon, in this terminal."),
@@ -52,6 +55,8 @@ COMMANDS: Final = {
     "status": Entry("system", "Show what is connected and how it is."),
     "stop": Entry("daemon", "Stop the daemon."),
     "uninstall": Entry("daemon", "Take away service, daemon and state; vaults are left."),
+    "vault": Entry("vault", "Choose the home vault, where memories are written."),
+    "whoami": Entry("memories", "Show who this call is for, and which memories that reaches."),
 }
 
 
@@ -144,14 +149,48 @@ def caller() -> Any:
     """Who runs this command: the owner at a terminal or by --as-owner, else the project whose folder it runs in."""
     from vademecum.access import ANONYMOUS, OWNER, caller_in
 
+    if _is_owner():
+        return OWNER
+    folder = _working_folder()
+    return ANONYMOUS if folder is None else caller_in(folder)
+
+
+def standing(app: Any, *, project: str | None = None, owner: str = "") -> Any:
+    """The caller, and for which project it speaks: that of the folder it runs in, or the one its owner names.
+
+    `owner` is what only the owner does here. Raises UsageError, for anybody else, with that word.
+    """
+    who = app.home.standing(caller(), _working_folder())
+    if (owner or project) and not who.caller.is_owner:
+        told = f"only the owner {owner}" if owner else "--project is for the owner; who else asks is told by the folder"
+        raise UsageError(told, hint="Run it at a terminal, or with `vade --as-owner` before the command.")
+    return who._replace(project=project.lower()) if project else who
+
+
+def how_decided() -> str:
+    """How the caller was told, in words."""
+    session: Session = click.get_current_context().find_root().obj
+    if session.as_owner:
+        return "--as-owner was given"
+    if _is_owner():
+        return "a terminal is attached, and no agent's variable is set"
+    who = caller()
+    if who.project is None:
+        return "the folder this runs in names no project"
+    return "told by the folder this runs in"
+
+
+def _is_owner() -> bool:
     session: Session = click.get_current_context().find_root().obj
     at_terminal = sys.stdin is not None and sys.stdin.isatty() and not config.called_by_an_agent()
-    if session.as_owner or at_terminal:
-        return OWNER
+    return session.as_owner or at_terminal
+
+
+def _working_folder() -> Path | None:
     try:
-        return caller_in(Path.cwd())
-    except OSError:  # the working folder is gone, and names nothing
-        return ANONYMOUS
+        return Path.cwd()
+    except OSError:  # it is gone, and names nothing
+        return None
 
 
 def as_json() -> bool:

@@ -50,6 +50,20 @@ EXIT_STATUS: Final[Mapping[type[errors.VadeError], int]] = {
     errors.NoteUnreadable: UNAVAILABLE,
     errors.NoteEvicted: UNAVAILABLE,
     errors.OutsideRoot: REFUSED,
+    errors.VaultError: REFUSED,
+    errors.VaultMissing: UNAVAILABLE,
+    errors.VaultUnwritable: UNAVAILABLE,
+    errors.SourceReadOnly: REFUSED,
+    errors.SourceIsHome: REFUSED,
+    errors.MemoryFailure: REFUSED,
+    errors.MemoryNotFound: NOT_FOUND,
+    errors.MemoryAmbiguous: REFUSED,
+    errors.MemoryRefused: REFUSED,
+    errors.MemoryTwin: REFUSED,
+    errors.MemoryChanged: REFUSED,
+    errors.MemoryPinned: REFUSED,
+    errors.MemoryNotForgotten: NOT_FOUND,
+    errors.MemoryForgotten: REFUSED,
     errors.IndexFailure: UNAVAILABLE,
     errors.IndexBusy: UNAVAILABLE,
     errors.IndexCorrupt: UNAVAILABLE,
@@ -163,9 +177,9 @@ def table(rows: Sequence[Sequence[str]]) -> None:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def count(number: int, noun: str) -> str:
-    """A number with its noun: "1 note", "1,204 notes"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def count(number: int, noun: str, nouns: str = "") -> str:
+    """A number with its noun: "1 note", "1,204 notes"; `nouns` is the plural where an s does not make it."""
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def by_reason(reasons: Mapping[str, int]) -> str:

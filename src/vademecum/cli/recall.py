@@ -13,6 +13,10 @@ from vademecum.search import Hit, Recall, parse_query
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+SCOPES = click.Choice(["general", "platform", "project"])
+CONFIDENCES = click.Choice(["verified", "inferred", "unverified"])
+TYPES = click.Choice(["fact", "preference", "decision", "rule", "learning", "issue"])
+
 _MOST_HITS = 100
 _EXCERPT_LINES = 4
 _WIDTH = 100
@@ -51,6 +55,20 @@ def question_options(function: F) -> F:
     return function
 
 
+def narrowing(function: F) -> F:
+    """The options that ask for memories which declare something."""
+    options = (
+        click.option("--scope", type=SCOPES, help="Only memories of this scope."),
+        click.option("--confidence", type=CONFIDENCES, help="Only memories of this confidence."),
+        click.option("--type", "type", type=TYPES, help="Only memories of this type."),
+        click.option("--pinned", is_flag=True, default=None, help="Only pinned memories."),
+        click.option("--importance", type=click.FloatRange(0, 1), help="Only memories of at least this importance."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 @click.command()
 @question_options
 @click.option(
@@ -60,12 +78,14 @@ def question_options(function: F) -> F:
     show_default=True,
     help="What to ask.",
 )
+@narrowing
 def recall(query: tuple[str, ...], include: Any, **options: Any) -> None:
     """Ask, and get the notes and memories that answer, best first, with a receipt of what was looked at.
 
     "Quotes" ask for a phrase; -word leaves out notes with that word.
     """
-    _answer(" ".join(query), include, **options)
+    facets = {name: options.pop(name) for name in ("scope", "confidence", "type", "pinned", "importance")}
+    _answer(" ".join(query), include, facets=facets, **options)
 
 
 @click.command()
@@ -91,9 +111,10 @@ def read(address: str) -> None:
         output.say(passage.text.removesuffix("\n"))
 
 
-def _answer(text: str, include: Any, **options: Any) -> None:
+def _answer(text: str, include: Any, *, facets: Mapping[str, Any] | None = None, **options: Any) -> None:
     app = open_app()
-    question = app.question(text, include=include, **options)
+    given = {name: value for name, value in (facets or {}).items() if value is not None}
+    question = app.question(text, include=include, wanted=app.wanted(**given) if given else None, **options)
     answer = app.recall(question, caller())
     if as_json():
         output.print_json(answer.as_json())
@@ -113,16 +134,28 @@ def _print_answer(answer: Recall) -> None:
 
 def _print_hit(number: int, hit: Hit, words: Sequence[str]) -> None:
     place = " › ".join([hit.title, *(h for h in hit.heading_path if h != hit.title)])
-    marks = "".join(f"  [{mark}]" for mark, on in (("stale", hit.stale), ("private", hit.private)) if on)
+    told = (("stale", hit.stale), ("private", hit.private), ("pinned", hit.pinned), ("superseded", hit.superseded))
+    marks = "".join(f"  [{mark}]" for mark, on in told if on)
     output.say(f"{number}. {output.one_line(place)}  {hit.score:.2f}{marks}")
     output.say(
         f"   {output.one_line(hit.source_path)}:{hit.line_start}-{hit.line_end}  ({output.one_line(hit.place.name)})"
     )
+    if hit.memory is not None:
+        output.say(f"   {output.one_line(declared(hit.memory))}")
     for line in _excerpt(hit.content, words):
         output.say(f"   │ {line}")
     if hit.explain is not None:
         _print_explanation(hit.score, hit.explain)
     output.say()
+
+
+def declared(memory: Mapping[str, Any]) -> str:
+    """What a memory declares, on one line: confidence, reach, day, and what corrects it."""
+    named = [*memory["projects"], *memory["platforms"]]
+    reach = memory["scope"] + (f" → {', '.join(named)}" if named else "")
+    told = ["memory", memory["confidence"], reach, memory["date"] and f"as of {memory['date']}", memory["type"]]
+    corrected = "; ".join(memory["superseded_by"])
+    return " · ".join(filter(None, [*told, corrected and f"superseded by {corrected}"]))
 
 
 def _print_explanation(score: float, explain: Mapping[str, Any]) -> None:

@@ -8,9 +8,9 @@ import click
 
 from vademecum import __version__
 from vademecum import config as settings_of
-from vademecum.app import Check, diagnosis
 from vademecum.cli import output
 from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app, vade
+from vademecum.doctor import Check, diagnosis, examine
 from vademecum.embedding import check_name
 from vademecum.errors import ConfigError
 
@@ -84,7 +84,7 @@ def _meaning(app: Vademecum, answering: VectorSet | None) -> str:
 def doctor(attack: bool) -> int:
     """Check everything and say what to do about what is wrong. Exits 1 when something is."""
     try:
-        checks = _attacked() if attack else open_app().doctor()
+        checks = _attacked() if attack else examine(open_app())
     except ConfigError as exc:
         checks = [Check("settings", False, exc.message, exc.hint)]
     well = all(check.ok for check in checks)

@@ -7,91 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Body, FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
-from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from starlette.exceptions import HTTPException
 
-from vademecum import __version__, config, errors
+from vademecum import __version__, errors
 from vademecum.access import OWNER
-from vademecum.app import Vademecum, diagnosis
-from vademecum.daemon import guard, metrics
+from vademecum.app import Vademecum
+from vademecum.daemon import memory_api, metrics
 from vademecum.daemon.host import Daemon
-from vademecum.errors import BadRequest, MethodRefused, PickerMissing, RouteNotFound, SourceDisabled, VadeError
+from vademecum.daemon.memory_api import FACETS, Confidence, Scope, Type
+from vademecum.daemon.wire import Strict, Text, failures, media, outside_of_routes, router_of
+from vademecum.doctor import diagnosis, examine
+from vademecum.errors import PickerMissing, RouteNotFound, SourceDisabled
 from vademecum.sources.registry import now
 
-STATUS: Final[Mapping[type[VadeError], int]] = {
-    errors.VadeError: 500,
-    errors.UsageError: 400,
-    errors.OutputFailed: 500,
-    errors.ConfigError: 500,
-    errors.StateError: 503,
-    errors.StateReadOnly: 503,
-    errors.StateBusy: 503,
-    errors.SourceError: 400,
-    errors.SourceNotFound: 404,
-    errors.SourceAmbiguous: 409,
-    errors.SourceDisabled: 409,
-    errors.SourceRemoved: 409,
-    errors.SourceRootInvalid: 400,
-    errors.SourceRootNested: 409,
-    errors.SourceRootMissing: 503,
-    errors.SourcesFileCorrupt: 500,
-    errors.GlobInvalid: 400,
-    errors.NoteError: 400,
-    errors.NoteNotFound: 404,
-    errors.NoteAmbiguous: 409,
-    errors.NoteWithheld: 403,
-    errors.NoteUnreadable: 503,
-    errors.NoteEvicted: 503,
-    errors.OutsideRoot: 400,
-    errors.IndexFailure: 503,
-    errors.IndexBusy: 503,
-    errors.IndexCorrupt: 503,
-    errors.IndexUnavailable: 503,
-    errors.ModelError: 500,
-    errors.ModelUnknown: 404,
-    errors.ModelMissing: 503,
-    errors.ModelDamaged: 500,
-    errors.ModelPullFailed: 503,
-    errors.ConsentMissing: 403,
-    errors.EmbedderDown: 503,
-    errors.TextRefused: 400,
-    errors.DaemonError: 500,
-    errors.DaemonNotRunning: 503,
-    errors.DaemonRunning: 409,
-    errors.DaemonFailed: 500,
-    errors.PortTaken: 409,
-    errors.PickerError: 500,
-    errors.PickerMissing: 501,
-    errors.PickerBusy: 409,
-    **{kind: status for kind, status in guard.STATUS.items()},  # noqa: C416 - a dict of subclasses is none of errors
-}
 _READY_S: Final = 1.0
 _TITLE: Final = "Choose folder"
 log = logging.getLogger("vademecum.api")
 
 
 # ── what requests carry
-
-
-def _encodable(text: str) -> str:
-    text.encode()  # JSON can spell half a character, which no answer could carry; the error is a ValueError
-    return text
-
-
-Text = Annotated[str, AfterValidator(_encodable)]
-
-
-class Strict(BaseModel):
-    """A body that holds what it says and nothing else, each of its own type."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Connect(Strict):
@@ -157,6 +96,11 @@ class Ask(Strict):
     tag: list[Text] = Field(default=[], max_length=100)
     since: Text | None = Field(None, description="ISO day, or an age as 30d or 6w.")
     until: Text | None = None
+    scope: Scope | None = Field(None, description="Only memories of this scope, and so no notes.")
+    confidence: Confidence | None = Field(None, description="Only memories of this confidence, and so no notes.")
+    type: Type | None = Field(None, description="Only memories of this type, and so no notes.")
+    pinned: bool | None = Field(None, description="Only memories that are pinned, or not, and so no notes.")
+    importance: float | None = Field(None, ge=0, le=1, description="Only memories that matter so much.")
     without: list[Text] = Field(default=[], max_length=100)
     explain: bool = False
     rerank: bool | None = None
@@ -167,76 +111,6 @@ class Embed(Strict):
 
     text: Text = Field(max_length=100_000)
     identity: Text
-
-
-# ── errors
-
-
-class Told(BaseModel):
-    """An error: its stable code, what happened, and what to do."""
-
-    code: str
-    message: str
-    hint: str
-
-
-class Failure(BaseModel):
-    """The body of every error."""
-
-    error: Told
-
-
-def _failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": Failure} for status in statuses}
-
-
-def _as(media_type: str) -> dict[int | str, dict[str, Any]]:
-    """An answer that is no JSON. A class of response would say the same of the refusals."""
-    return {200: {"content": {media_type: {"schema": {"type": "string"}}}}}
-
-
-def refusal(exc: VadeError) -> JSONResponse:
-    """The answer for an error."""
-    status = next(STATUS[kind] for kind in type(exc).__mro__ if kind in STATUS)
-    return JSONResponse({"error": {"code": exc.code, "message": exc.message, "hint": exc.hint}}, status)
-
-
-class Route(APIRoute):
-    """A route whose every error has the one shape."""
-
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
-        """The handler, with errors answered."""
-        inner = super().get_route_handler()
-
-        async def handle(request: Request) -> Response:
-            try:
-                return await inner(request)
-            except VadeError as exc:
-                return refusal(exc)
-            except RequestValidationError as exc:
-                return refusal(BadRequest(_what_is_wrong(exc)))
-            except HTTPException as exc:
-                return refusal(BadRequest(str(exc.detail)))
-            except Exception as exc:  # noqa: BLE001 - the log gets the place, never the message: it may quote a note
-                config.log_crash(exc)
-                log.error("a request ended unexpectedly (%s); logs/crash.log has the place", type(exc).__name__)
-                return refusal(VadeError(f"something that should not happen did ({type(exc).__name__})"))
-
-        return handle
-
-
-def _what_is_wrong(exc: RequestValidationError) -> str:
-    found = exc.errors()[0]
-    place = ".".join(str(part) for part in found["loc"][1:]) or str(found["loc"][0])
-    return f"{place}: {found['msg']}"
-
-
-async def _outside_of_routes(_: Request, exc: Exception) -> Response:
-    status = getattr(exc, "status_code", 404)
-    told = MethodRefused("the route does not take this method") if status == 405 else RouteNotFound("no such route")
-    answer = refusal(told)
-    answer.headers.update(getattr(exc, "headers", None) or {})
-    return answer
 
 
 # ── the application
@@ -266,19 +140,14 @@ def build(daemon: Daemon, *, lifespan: Any = None) -> FastAPI:
         openapi_url="/api/openapi.json",
         redirect_slashes=False,
     )
-    app.add_exception_handler(HTTPException, _outside_of_routes)
-    for routes in (_health, _sources, _one_source, _inside_a_source, _questions, _daemon):
+    app.add_exception_handler(HTTPException, outside_of_routes)
+    for routes in (_health, _sources, _one_source, _inside_a_source, _questions, memory_api.routes, _daemon):
         app.include_router(routes(daemon))
     return app
 
 
-def _router(tag: str, *statuses: int) -> APIRouter:
-    """A router whose routes fail with these statuses, and with those of the guard and of a list that is damaged."""
-    return APIRouter(route_class=Route, tags=[tag], responses=_failures(400, 401, 403, 413, 415, 500, *statuses))
-
-
 def _health(daemon: Daemon) -> APIRouter:
-    router = _router("health", 503)
+    router = router_of("health", 503)
 
     @router.get("/health")
     async def health() -> dict[str, Any]:
@@ -294,7 +163,7 @@ def _health(daemon: Daemon) -> APIRouter:
             raise errors.IndexBusy("the index did not answer within a second") from exc
         return {"status": "ready"}
 
-    @router.get("/metrics", response_class=Response, responses=_as("text/plain"))
+    @router.get("/metrics", response_class=Response, responses=media("text/plain"))
     async def measured() -> PlainTextResponse:
         """Figures of the process and its sources, in the text format of Prometheus."""
         return PlainTextResponse(await daemon.upkeep.run(lambda app: metrics.exposition(daemon, app)))
@@ -307,7 +176,7 @@ def _probe(app: Vademecum) -> int:
 
 
 def _sources(daemon: Daemon) -> APIRouter:
-    router = _router("sources", 409, 503)
+    router = router_of("sources", 409, 503)
 
     @router.get("/api/sources")
     async def list_sources() -> dict[str, Any]:
@@ -324,7 +193,7 @@ def _sources(daemon: Daemon) -> APIRouter:
         found = await daemon.upkeep.run(lambda app: app.preview(body.kind, body.path, exclude=body.exclude))
         return found.as_json()
 
-    @router.post("/api/sources/pick-directory", responses=_failures(501))
+    @router.post("/api/sources/pick-directory", responses=failures(501))
     async def pick_directory(request: Request, body: Annotated[Pick | None, Body()] = None) -> dict[str, Any]:
         """Have the person at this machine choose a folder. 501 where no window can be opened."""
         if not _is_local(request):
@@ -359,7 +228,7 @@ def _is_local(request: Request) -> bool:
 
 
 def _one_source(daemon: Daemon) -> APIRouter:
-    router = _router("sources", 404, 409, 503)
+    router = router_of("sources", 404, 409, 503)
 
     @router.get("/api/sources/{source_id}")
     async def show(source_id: str) -> dict[str, Any]:
@@ -402,7 +271,7 @@ def _one_source(daemon: Daemon) -> APIRouter:
 
 
 def _inside_a_source(daemon: Daemon) -> APIRouter:
-    router = _router("sources", 404, 409, 503)
+    router = router_of("sources", 404, 409, 503)
 
     @router.get("/api/sources/{source_id}/health")
     async def source_health(source_id: str) -> dict[str, Any]:
@@ -461,11 +330,17 @@ def _health_of(daemon: Daemon, app: Vademecum, source_id: str) -> dict[str, Any]
 
 
 def _questions(daemon: Daemon) -> APIRouter:
-    router = _router("recall", 404, 409, 503)
+    router = router_of("recall", 404, 409, 503)
 
     async def asked(body: Ask) -> dict[str, Any]:
-        words = body.model_dump(exclude={"query"})
-        return (await daemon.answers.run(lambda app: app.recall(app.question(body.query, **words), OWNER))).as_json()
+        facets = body.model_dump(include=set(FACETS), exclude_none=True)
+        words = body.model_dump(exclude={"query", *FACETS})
+
+        def answered(app: Vademecum) -> dict[str, Any]:
+            wanted = app.wanted(**facets) if facets else None
+            return app.recall(app.question(body.query, wanted=wanted, **words), OWNER).as_json()
+
+        return await daemon.answers.run(answered)
 
     @router.post("/api/recall")
     async def recall(body: Ask) -> dict[str, Any]:
@@ -508,7 +383,7 @@ def _questions(daemon: Daemon) -> APIRouter:
 
 
 def _daemon(daemon: Daemon) -> APIRouter:
-    router = _router("daemon", 503)
+    router = router_of("daemon", 503)
 
     @router.get("/api/status")
     async def status() -> dict[str, Any]:
@@ -518,9 +393,9 @@ def _daemon(daemon: Daemon) -> APIRouter:
     @router.get("/api/diagnostics")
     async def diagnostics() -> dict[str, Any]:
         """Everything that has to be well, looked at now."""
-        return diagnosis(await daemon.upkeep.run(lambda app: app.doctor()))
+        return diagnosis(await daemon.upkeep.run(examine))
 
-    @router.get("/api/jobs/{job_id}", responses=_failures(404))
+    @router.get("/api/jobs/{job_id}", responses=failures(404))
     async def job(job_id: str) -> dict[str, Any]:
         """A sync, as it goes, or as it ended: the last hundred are kept."""
         found = daemon.jobs.find(job_id)
@@ -528,7 +403,7 @@ def _daemon(daemon: Daemon) -> APIRouter:
             raise RouteNotFound("no such job", hint="Only the last hundred that ended are kept.")
         return {"job": found.as_json()}
 
-    @router.get("/api/events", response_class=Response, responses=_as("text/event-stream"))
+    @router.get("/api/events", response_class=Response, responses=media("text/event-stream"))
     async def events() -> StreamingResponse:
         """Server-sent events: `job` as a sync goes on, `changed` when notes did, `removed` when a source is gone."""
         return StreamingResponse(daemon.events.stream(), media_type="text/event-stream")

@@ -98,7 +98,8 @@ class Daemon:
         if any(report.get(name) for name in ("added", "updated", "removed")):
             self.events.tell("changed", {"source_id": job.source_id, **_numbers(report)})
         # Vectors may also be missing since another model is wanted, or was pulled, or the index was built anew.
-        if report.get("added") or report.get("updated") or job.force or self.embedding.is_outdated:
+        # A change that other processes indexed themselves, as `vade remember` does, is none to the sync that follows.
+        if not job.due or report.get("added") or report.get("updated") or self.embedding.is_outdated:
             self.embedding.wake()
 
     # ── what the API asks for that takes more than one lane

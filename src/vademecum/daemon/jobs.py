@@ -41,6 +41,7 @@ class Job:
     force: bool = False
     accept_loss: bool = False
     automatic: bool = True
+    due: bool = True
     status: Status = "queued"
     queued_at: str = field(default_factory=now)
     started_at: str | None = None
@@ -122,6 +123,7 @@ class Jobs:
             job.force |= force
             job.accept_loss |= accept_loss
             job.automatic &= why != "asked"
+            job.due &= why == "due"
             return job
 
     def cancel(self, source_id: str) -> Job | None:

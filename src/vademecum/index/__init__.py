@@ -3,7 +3,7 @@
 All SQL of the product lives here, and nothing above this package knows which engine runs.
 """
 
-from vademecum.index.candidates import Candidate, Filters, Located
+from vademecum.index.candidates import Candidate, Filters, Include, Located
 from vademecum.index.documents import IndexedNote
 from vademecum.index.file import inode_of, quarantine
 from vademecum.index.graph import BlockRow, Graph, HeadingRow, LinkRow, NamedFile
@@ -30,6 +30,7 @@ __all__ = [
     "Filters",
     "Graph",
     "HeadingRow",
+    "Include",
     "Index",
     "IndexedNote",
     "LinkRow",

@@ -5,24 +5,43 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from vademecum.access import VisibleSet
+from vademecum.access import ShownMemory, VisibleSet
 from vademecum.vault import FileStamp
 
 CANDIDATES: Final = 100
 """Rows that each table contributes to a lane."""
 
 
+Include = Literal["all", "memories", "sources"]
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a hit has to satisfy. Dates are ISO days, inclusive; a tag also stands for the tags nested below it."""
+    """What a hit has to satisfy. Dates are ISO days, inclusive; a tag also stands for the tags nested below it.
+
+    `memories` are the paths of the memories that are wanted, None for all of them.
+    """
 
     sources: frozenset[str] | None = None
     path_prefix: str = ""
     tags: tuple[str, ...] = ()
     since: str = ""
     until: str = ""
+    include: Include = "all"
+    memories: frozenset[str] | None = None
+
+    def admit_kind(self, path: str, *, is_memory: bool) -> bool:
+        """Whether notes, or this memory, were asked for."""
+        if not is_memory:
+            return self.include != "memories" and self.memories is None
+        return self.include != "sources" and (self.memories is None or path in self.memories)
+
+    def admit_memory(self, source_id: str, memory: ShownMemory) -> bool:
+        """Whether a memory passes, by what its file says."""
+        tags = "\n".join(("memory", *memory.tags))
+        return self.admit_kind(memory.path, is_memory=True) and self.admit(source_id, memory.path, memory.date, tags)
 
     def admit(self, source_id: str, path: str, date: str, tags: str) -> bool:
         """Whether a note passes. `tags` are its tags, one a line."""
@@ -101,6 +120,9 @@ class Admission:
         _, _, document, source, path, private, date, tags, _ = row
         source_id = self._sources.get(source)
         if source_id is None or source_id not in self._visible.policies or document in self._excluded:
+            return False
+        is_memory = self._visible.is_memory(source_id, path)
+        if not self._filters.admit_kind(path, is_memory=is_memory):
             return False
         if not self._filters.admit(source_id, path, date, tags):
             return False

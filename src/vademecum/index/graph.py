@@ -165,6 +165,19 @@ class Graph:
     # ── what links can mean
 
     @file.translating
+    def link_names(self) -> list[str]:
+        """What links call the notes that the caller may see: the names of their files, and their aliases."""
+        rows: Any = self._connection.execute(
+            "select path, private, aliases from document where source = ? and removed_at is null", (self._source,)
+        )
+        names: list[str] = []
+        for path, private, aliases in rows:
+            if self._visible.withheld(self.source_id, path, private=bool(private)) is None:
+                names.append(path.rpartition("/")[2].rpartition(".")[0])
+                names += filter(None, aliases.split("\n"))
+        return names
+
+    @file.translating
     def files(self, names: Iterable[str]) -> list[NamedFile]:
         """Every file of these folded names; whether the caller may see it or not."""
         asked = json.dumps(sorted(set(names)))

@@ -390,6 +390,38 @@ class Index:
         return {path: StoredNote(document, fingerprint) for path, document, fingerprint in rows}
 
     @file.translating
+    def properties(self, source_id: str, prefix: str) -> list[tuple[str, str, str]]:
+        """Path, title and the text of the properties of the indexed notes whose path begins so."""
+        rows: Any = self._connection.execute(
+            "select d.path, d.title, d.properties from document d join source s on s.id = d.source"
+            " where s.source_id = ? and d.removed_at is null and d.path >= ? and d.path < ? order by d.path",
+            (source_id, prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)),
+        )
+        return list(rows)
+
+    @file.translating
+    def count_below(self, source_id: str, prefix: str) -> int:
+        """How many indexed notes have a path that begins so."""
+        last = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        count: int = file.one(
+            self._connection,
+            "select count(*) from document d join source s on s.id = d.source"
+            " where s.source_id = ? and d.path >= ? and d.path < ? and d.removed_at is null",
+            (source_id, prefix, last),
+        )
+        return count
+
+    @file.translating
+    def indexed(self, source_id: str, paths: Sequence[str]) -> frozenset[str]:
+        """Those of these paths whose notes are indexed."""
+        rows: Any = self._connection.execute(
+            "select d.path from source s join json_each(?) j cross join document d"
+            " on d.source = s.id and d.path = j.value where s.source_id = ? and d.removed_at is null",
+            (json.dumps(list(paths)), source_id),
+        )
+        return frozenset(path for (path,) in rows)
+
+    @file.translating
     def skipped(self, source: int, *, limit: int) -> list[tuple[str, str]]:
         """Files that a person may miss in the index, with the reason; neither attachments nor what is excluded."""
         rows: Any = self._connection.execute(

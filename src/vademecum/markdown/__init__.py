@@ -6,8 +6,9 @@ read one note differently. The Markdown and YAML parsers load with the first not
 
 from vademecum.markdown.block import Block
 from vademecum.markdown.chunk import Chunk, cut
-from vademecum.markdown.frontmatter import Diagnostic, normalise
+from vademecum.markdown.frontmatter import Diagnostic, normalise, read_frontmatter
 from vademecum.markdown.note import Heading, Link, Note, block_lines, find_heading, parse, section
+from vademecum.markdown.promotion import is_promoted
 
 __all__ = [
     "Block",
@@ -19,7 +20,9 @@ __all__ = [
     "block_lines",
     "cut",
     "find_heading",
+    "is_promoted",
     "normalise",
     "parse",
+    "read_frontmatter",
     "section",
 ]

@@ -5,6 +5,7 @@ costs itself and one diagnostic, never its neighbours and never the body. Where 
 fails closed.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,11 +24,20 @@ _TOP_LEVEL_KEY = re.compile(
 )
 _LIST_ITEM = re.compile(r"[ \t]*-(?:[ \t]+|$)")
 _CONTINUATION = re.compile(r"[ \t]|#|-(?:[ \t]|$)|$")
-# What most notes hold: one key a line, each with a plain or simply quoted text, or with a list of such texts. Read here
-# it takes a tenth of YAML's time; whatever else a line may mean is left to YAML.
+# What most notes hold, and every memory: one key a line, each with a plain or quoted text, or with a list of such
+# texts, beside it or below. Read here it takes a fraction of the time that YAML takes, which gets all other lines.
 _SIMPLE_LIMIT = 4_000
-_SIMPLE_TEXT = r"""(\w(?:[\w ./()+,&'@-]|:(?=[\w/.-]))*|"[\w ./()+,&'@:#\[\]|!?-]*")"""
-_SIMPLE_LINE = re.compile(rf"([A-Za-z][\w-]{{,60}}):(?: +{_SIMPLE_TEXT})? *|( *)-(?: +{_SIMPLE_TEXT})? *")
+_QUOTED = (
+    r'"(?:[^"\\{<\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]'
+    r'|\\["\\bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"'
+)
+_SIMPLE_TEXT = rf"""(\w(?:[\w ./()+,&'@-]|:(?=[\w/.-]))*|{_QUOTED})"""
+_ITEM = rf"""(?:\w[\w ./()+&'@-]*|{_QUOTED})"""
+_SIMPLE_ITEM = re.compile(_ITEM)
+_SIMPLE_LINE = re.compile(
+    rf"([A-Za-z][\w-]{{,60}}):(?: +(?:{_SIMPLE_TEXT}|(\[ *(?:{_ITEM}(?: *, *{_ITEM})*)? *\])))? *"
+    rf"|( *)-(?: +{_SIMPLE_TEXT})? *"
+)
 _PLACEHOLDER = re.compile(r"\{\{[^\n]*?\}\}|<%[^\n]*?%>")
 _STAND_IN = re.compile("\ue000([0-9]+)\ue001")
 _PRIVATE_LINE = re.compile(
@@ -212,10 +222,10 @@ def _read_simple(block: str) -> dict[str, Any] | None:
         match = _SIMPLE_LINE.fullmatch(line)
         if match is None:
             return None
-        name, value, indent, item = match.groups()
+        name, value, listed, indent, item = match.groups()
         if name is not None:
-            key, key_is_free, items = name, value is None, None
-            properties[key] = _simple_text(value)
+            key, key_is_free, items = name, value is None and listed is None, None
+            properties[key] = _simple_text(value) if listed is None else _simple_list(listed)
         elif items is not None and indent == margin:
             items.append(_simple_text(item))
         elif items is None and key_is_free:
@@ -229,7 +239,14 @@ def _read_simple(block: str) -> dict[str, Any] | None:
 def _simple_text(value: str | None) -> str:
     if value is None:
         return ""
-    return value[1:-1] if value[0] == '"' else value.rstrip(" ")
+    if value[0] != '"':
+        return value.rstrip(" ")
+    # Of what YAML writes with a backslash, only that is let in here which JSON reads the same.
+    return str(json.loads(value)) if "\\" in value else value[1:-1]
+
+
+def _simple_list(value: str) -> list[str]:
+    return [_simple_text(item) for item in _SIMPLE_ITEM.findall(value)]
 
 
 class _Reader:

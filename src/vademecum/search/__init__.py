@@ -1,9 +1,11 @@
 """From a question in people's words to ranked hits with provenance, and a receipt of what was looked at."""
 
+from vademecum.index import Include
+from vademecum.search.hit import Hit, Place
 from vademecum.search.lanes import Lane
 from vademecum.search.query import STOP_WORDS, parse_day, parse_query
 from vademecum.search.reading import Passage, read_passage
-from vademecum.search.recall import Hit, Include, Place, Question, Recall, recall, visible_in
+from vademecum.search.recall import Question, Recall, recall, visible_in
 from vademecum.search.receipt import Receipt
 
 __all__ = [

@@ -17,8 +17,9 @@ from vademecum.errors import NoteError, NoteWithheld
 from vademecum.graph import Candidate, Form, Links, Origin, OutLink, Topology, written
 from vademecum.index import BlockRow, Graph, HeadingRow, Index, LinkRow, Located
 from vademecum.markdown import find_heading
+from vademecum.search.hit import Place
 from vademecum.search.reading import find_note
-from vademecum.search.recall import Place, coverage, prove, reason_of, visible_in
+from vademecum.search.recall import coverage, prove, reason_of, visible_in
 from vademecum.search.receipt import Coverage, WalkReceipt
 
 State = Literal["resolved", "not_indexed", "withheld", "away", "unresolved"]

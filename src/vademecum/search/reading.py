@@ -19,7 +19,8 @@ from typing import Any, Final
 from vademecum.access import Caller, VisibleSet, readable_note
 from vademecum.errors import NoteAmbiguous, NoteError, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
 from vademecum.index import Index, Located
-from vademecum.search.recall import Place, prove, visible_in
+from vademecum.search.hit import Place
+from vademecum.search.recall import prove, visible_in
 from vademecum.vault import contained, leads_out, link_name, note_key, read_note_bytes
 
 _MOST_BYTES: Final = 1 << 24

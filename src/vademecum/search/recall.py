@@ -1,7 +1,7 @@
 """The one way from a question to hits.
 
-visible set → lanes → one score per hit → at most two hits a note → each survivor proven readable on disk → receipt.
-Memories join here later; no surface has a second read path.
+visible set → lanes → one score per hit → live before superseded → at most two hits a note, each survivor proven
+readable on disk → notes and memories mixed → receipt. No surface has a second read path.
 """
 
 from __future__ import annotations
@@ -9,44 +9,41 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from vademecum.access import UNKNOWN, Caller, Policy, VisibleSet, policy_of, readable_note, visible_notes
+from vademecum.access import (
+    UNKNOWN,
+    Caller,
+    Policy,
+    Remembered,
+    ShownMemory,
+    VisibleSet,
+    policy_of,
+    readable_note,
+    visible_notes,
+)
 from vademecum.errors import NoteError, NoteEvicted, NoteNotFound, NoteUnreadable, NoteWithheld, OutsideRoot
 from vademecum.index import Filters, Index, Located, NoteText, SourceRow, WordsQuery
 from vademecum.search.fusion import Part, Ranked
+from vademecum.search.hit import Hit, Place
 from vademecum.search.lanes import HITS_PER_NOTE, Asking, Lane
+from vademecum.search.mixing import mix
 from vademecum.search.query import parse_query
 from vademecum.search.receipt import Coverage, Receipt
 
 if TYPE_CHECKING:
     from vademecum.embedding import Models
 
-Include = Literal["all", "memories", "sources"]
-
 _CONTENT_CHARACTERS: Final = 900
 _LEAST_EXCERPT: Final = 20
 _SAMPLE: Final = 5
+_MOST_PINNED: Final = 100
 
 ANY_NOTE: Final = Filters()
-
-
-class Place(NamedTuple):
-    """A source as recall needs it: where it lies, and the names its hits carry."""
-
-    source_id: str
-    name: str
-    kind: str
-    root: Path
-    display_root: str | None
-    source: str
-    chunk_type: str
-    note_type: str
-    note_header: str
-    harness: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,67 +53,13 @@ class Question:
     text: str
     limit: int
     lane: Lane = "hybrid"
-    include: Include = "all"
     without: tuple[str, ...] = ()
     filters: Filters = ANY_NOTE
+    wanted: Callable[[Mapping[str, Any]], bool] | None = None
+    """Which memories are asked for, by what they declare, and nothing else then."""
     explain: bool = False
     rerank: bool | None = None
     """Whether the reranker reads the best hits again; as it is set when None."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A ranked chunk or note, with where it stands and why it ranked.
-
-    `path` is relative to the source's root; `source_path` is absolute, the handle by which a tool opens the file.
-    `score` is between 0 and 1 and comparable within one answer only. Lines are 1-based and inclusive.
-    """
-
-    id: str
-    place: Place
-    path: str
-    source_path: str
-    title: str
-    whole_note: bool
-    heading_path: tuple[str, ...]
-    line_start: int
-    line_end: int
-    content: str
-    score: float
-    lanes: tuple[str, ...]
-    stale: bool
-    private: bool
-    explain: Mapping[str, Any] | None
-
-    def as_json(self) -> dict[str, Any]:
-        """The hit with the names of the wire."""
-        place = self.place
-        hit: dict[str, Any] = {
-            "id": self.id,
-            "source": place.source,
-            "type": place.note_type if self.whole_note else place.chunk_type,
-            "source_id": place.source_id,
-            "source_kind": place.kind,
-            "source_root": str(place.root),
-            "source_name": place.name,
-            "harness": place.harness,
-            "source_path": self.source_path,
-            "path": self.path,
-            "title": self.title,
-            "heading_path": list(self.heading_path),
-            "line_start": self.line_start,
-            "line_end": self.line_end,
-            "content": self.content,
-            "score": self.score,
-            "lanes": list(self.lanes),
-            "stale": self.stale,
-            "superseded": False,
-        }
-        if self.private:
-            hit["private"] = True
-        if self.explain is not None:
-            hit["explain"] = dict(self.explain)
-        return hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +91,10 @@ def visible_in(
     policies: dict[str, Policy] = {}
     for key, place in places.items():
         kept = rows[key].policy if key in rows else None
-        policies[key] = (kept or UNKNOWN) if key in offline else policy_of(place.root)[0]
-    return visible_notes(caller, policies), rows, offline
+        home = place.remembered is not None
+        policies[key] = (kept or UNKNOWN) if key in offline else policy_of(place.root, home=home)[0]
+    remembered = {key: place.remembered for key, place in places.items() if place.remembered is not None}
+    return visible_notes(caller, policies, remembered), rows, offline
 
 
 def recall(question: Question, index: Index, places: Mapping[str, Place], caller: Caller, models: Models) -> Recall:
@@ -162,9 +107,11 @@ def _recall(question: Question, index: Index, places: Mapping[str, Place], calle
     started = time.perf_counter()
     chosen = question.filters.sources
     places = {key: p for key, p in places.items() if chosen is None or key in chosen}
-    if question.include == "memories":
-        places = {}
+    if question.filters.include == "memories" or question.wanted is not None:
+        places = {key: place for key, place in places.items() if place.remembered is not None}
     visible, rows, offline = visible_in(index, places, caller)
+    if question.wanted is not None:
+        question = replace(question, filters=replace(question.filters, memories=_chosen(visible, question.wanted)))
     query = parse_query(question.text, without=question.without)
     again = bool(models.settings.values["recall.rerank"]) if question.rerank is None else question.rerank
     asking = Asking(question.text, query, question.filters, index=index, visible=visible, models=models)
@@ -179,10 +126,16 @@ def _recall(question: Question, index: Index, places: Mapping[str, Place], calle
         lanes=ranking.lanes,
         vectors=ranking.vectors,
         withheld=dict(withheld),
+        memories=sum(len(memories.shown) for memories in visible.remembered.values()) if visible.remembered else None,
         empty_query=query.empty,
         took_ms=round((time.perf_counter() - started) * 1000, 1),
     )
     return Recall(question.text, hits, receipt)
+
+
+def _chosen(visible: VisibleSet, wanted: Callable[[Mapping[str, Any]], bool]) -> frozenset[str]:
+    every = (memory for remembered in visible.remembered.values() for memory in remembered.shown.values())
+    return frozenset(memory.path for memory in every if wanted(memory.facets()))
 
 
 class _Answer:
@@ -208,24 +161,45 @@ class _Answer:
         self.withheld = withheld
         self._refused: set[int] = set()
 
-    def hits(self, ranked: Sequence[Ranked]) -> Iterator[Hit]:
-        """At most two hits a note, best first, each proven readable now."""
-        given, per_note = 0, Counter[int]()
+    def hits(self, ranked: Sequence[Ranked]) -> list[Hit]:
+        """The best notes, at most two hits each, and the best memories, each proven readable now."""
+        notes, memories = list[Ranked](), list[Ranked]()
         for item in ranked:
-            document = item.evidence.document
-            if given == self.question.limit:
-                return
-            if document in self._refused or per_note[document] == HITS_PER_NOTE:
+            (notes if self._memory_of(item) is None else memories).append(item)
+        limit = self.question.limit
+        found = list(islice(self._proven(notes), limit))
+        if not self.visible.remembered:
+            return found
+        memories.sort(key=lambda item: self._is_superseded(item))
+        placed = {item.evidence.place[:2] for item in memories}
+        told = [*self._proven(memories), *self._unplaced(placed)]
+        told.sort(key=lambda hit: hit.superseded)
+        return mix(found, told[: max(limit, _MOST_PINNED)], limit)
+
+    def _memory_of(self, item: Ranked) -> ShownMemory | None:
+        source_id, path, _ = item.evidence.place
+        return self.visible.memory(source_id, path)
+
+    def _is_superseded(self, item: Ranked) -> bool:
+        memory = self._memory_of(item)
+        return memory is not None and memory.is_superseded
+
+    def _proven(self, ranked: Sequence[Ranked]) -> Iterator[Hit]:
+        per_note = Counter[int]()
+        for item in ranked:
+            document, memory = item.evidence.document, self._memory_of(item)
+            most = HITS_PER_NOTE if memory is None else 1
+            if document in self._refused or per_note[document] == most:
                 continue
-            hit = self._hit(item)
+            hit = self._hit(item, memory)
             if hit is not None:
-                given += 1
                 per_note[document] += 1
                 yield hit
 
-    def _hit(self, item: Ranked) -> Hit | None:
+    def _hit(self, item: Ranked, memory: ShownMemory | None) -> Hit | None:
         evidence = item.evidence
-        text = self.index.text(self.visible, document=evidence.document, chunk=evidence.chunk)
+        chunk = evidence.chunk if memory is None else None
+        text = self.index.text(self.visible, document=evidence.document, chunk=chunk)
         if text is None:
             return None
         place = self.places[text.source_id]
@@ -235,6 +209,12 @@ class _Answer:
             self._refused.add(evidence.document)
             self.withheld[reason_of(exc)] += 1
             return None
+        lanes = (*(["words"] if evidence.words else []), *(["meaning"] if evidence.near else []))
+        explained = self._explained(item) if self.question.explain else None
+        score = round(item.score, 4)
+        if memory is not None:
+            hit = self._remembered(memory, place, score=score, lanes=lanes, explain=explained)
+            return replace(hit, stale=stale, line_start=text.first_line, line_end=text.last_line)
         path = place.root / text.disk_path
         whole = text.chunk_key is None
         note_id = f"{text.source_id}:{text.path}"
@@ -248,13 +228,78 @@ class _Answer:
             heading_path=text.heading_path,
             line_start=text.first_line,
             line_end=text.last_line,
-            content=_content(text, self.query, header=f"[{place.note_header}: {path}]\n" if whole else ""),
-            score=round(item.score, 4),
-            lanes=(*(["words"] if evidence.words else []), *(["meaning"] if evidence.near else [])),
+            content=_content(text.text, self.query, header=f"[{place.note_header}: {path}]\n" if whole else ""),
+            score=score,
+            lanes=lanes,
             stale=stale,
             private=private,
-            explain=self._explained(item) if self.question.explain else None,
+            explain=explained,
         )
+
+    def _remembered(
+        self,
+        memory: ShownMemory,
+        place: Place,
+        *,
+        score: float,
+        lanes: tuple[str, ...],
+        explain: Mapping[str, Any] | None,
+    ) -> Hit:
+        """A memory as a hit: all of it, or what it was promoted to."""
+        remembered = self.visible.remembered[place.source_id]
+        text, facets = remembered.served(memory.path)
+        return Hit(
+            id=memory.path,
+            place=place,
+            path=memory.path,
+            source_path=str(place.root / memory.path),
+            title=memory.title,
+            whole_note=True,
+            heading_path=(),
+            line_start=1,
+            line_end=memory.words.count("\n") + 1,
+            content=_content(text, self.query, header=""),
+            score=score,
+            lanes=lanes,
+            stale=False,
+            private=memory.private,
+            explain=explain,
+            memory=facets,
+        )
+
+    def _unplaced(self, placed: Collection[tuple[str, str]]) -> Iterator[Hit]:
+        """The memories that no lane placed: those the index does not hold yet, by the words of the question, and, where
+        nothing but memories was asked for, all others in the order in which they rank without a question.
+        """
+        filters = self.question.filters
+        if filters.include == "sources":
+            return
+        for source_id, remembered in self.visible.remembered.items():
+            place = self.places[source_id]
+            missing = self._unindexed(source_id, remembered)
+            if not missing and filters.include != "memories":
+                continue
+            scored: list[tuple[float, ShownMemory]] = []
+            for path, memory in remembered.shown.items():
+                if (source_id, path) in placed or not filters.admit_memory(source_id, memory):
+                    continue
+                share = _share(self.query, memory.words) if path in missing else 0.0
+                if _is_excluded(self.query, memory.words):
+                    continue
+                if share or filters.include == "memories":
+                    scored.append((share, memory))
+            scored.sort(key=lambda pair: -pair[0])
+            for share, memory in scored:
+                lanes = ("words",) if share else ()
+                yield self._remembered(memory, place, score=round(share, 4), lanes=lanes, explain=None)
+
+    def _unindexed(self, source_id: str, remembered: Remembered) -> Collection[str]:
+        """The memories that the index does not hold. As many rows as there are files: then it holds them all."""
+        paths = [*remembered.shown, *remembered.withheld]
+        folder = self.visible.policies[source_id].memory_root
+        if self.index.count_below(source_id, f"{folder}/") >= len(paths):
+            return ()
+        return remembered.shown.keys() - self.index.indexed(source_id, paths)
 
     def _explained(self, item: Ranked) -> dict[str, Any]:
         """The parts of the score, which add up to it, and the words that were met."""
@@ -312,13 +357,25 @@ def reason_of(exc: NoteError) -> str:
     return exc.code
 
 
-def _content(text: NoteText, query: WordsQuery, *, header: str) -> str:
+def _share(query: WordsQuery, words: str) -> float:
+    """How many of the words that were asked for a text holds, as a share of them; for what the index cannot tell."""
+    folded = words.casefold()
+    wanted = [*query.terms, *query.phrases]
+    return sum(word.casefold() in folded for word in wanted) / len(wanted) if wanted else 0.0
+
+
+def _is_excluded(query: WordsQuery, words: str) -> bool:
+    folded = words.casefold()
+    return any(word.casefold() in folded for word in query.excluded)
+
+
+def _content(text: str, query: WordsQuery, *, header: str) -> str:
     """At most 900 characters: the header, then the text around the first word that was asked for."""
     header = header[:_CONTENT_CHARACTERS]
     room = _CONTENT_CHARACTERS - len(header)
     if room < _LEAST_EXCERPT:
         return header.rstrip("\n")
-    body = text.text.strip("\n")
+    body = text.strip("\n")
     if len(body) <= room:
         return header + body
     folded = body.casefold()

@@ -65,12 +65,13 @@ class VectorsReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one answer covered."""
+    """What one answer covered. `memories` reach the caller; None where there is no home vault to hold any."""
 
     searched: tuple[Coverage, ...]
     lanes: Mapping[str, LaneReport]
     vectors: VectorsReport
     withheld: Mapping[str, int]
+    memories: int | None
     empty_query: bool
     took_ms: float
 
@@ -81,6 +82,7 @@ class Receipt:
             "vectors": self.vectors.as_json(),
             "lanes": {name: lane.as_json() for name, lane in self.lanes.items()},
             "withheld": _counted(self.withheld),
+            **({} if self.memories is None else {"memories": {"reach_the_caller": self.memories}}),
             "empty_query": self.empty_query,
             "took_ms": self.took_ms,
         }
@@ -90,6 +92,8 @@ class Receipt:
         if not self.searched:
             return "Receipt: no source was searched; none is connected and enabled, or none was asked for."
         parts = _told(self.searched)
+        if self.memories is not None:
+            parts.append(f"{_memories(self.memories)} here")
         if self.empty_query:
             parts.append("the question holds no word to look for")
         parts += [told for name, lane in self.lanes.items() if (told := _lane(name, lane))]
@@ -182,6 +186,10 @@ def _lane(name: str, lane: LaneReport) -> str:
         return lane.reason or ""
     label = name if name == "reranker" else f"{name} lane"
     return f"{label} {lane.state} ({lane.reason})" if lane.reason else f"{label} {lane.state}"
+
+
+def _memories(number: int) -> str:
+    return "1 memory reaches" if number == 1 else f"{number:,} memories reach"
 
 
 def _count(number: int, noun: str) -> str:

@@ -85,6 +85,11 @@ class Source:
         """What lists and reads this kind of source."""
         return CONNECTORS[self.kind]
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the root can be listed now."""
+        return os.path.isdir(self.root) and os.access(self.root, os.R_OK | os.X_OK)
+
     def as_json(self) -> dict[str, Any]:
         """The entry as it stands in sources.json."""
         entry: dict[str, Any] = {

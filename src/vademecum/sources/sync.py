@@ -7,12 +7,16 @@ is shaped against: an outage taken for a deletion, one bad file that ends the ru
 from __future__ import annotations
 
 import hashlib
+import os
 import random
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from vademecum.access import policy_of
@@ -22,7 +26,7 @@ from vademecum.index import BATCH, Index, IndexedNote, Restamp, SourceRow, Sourc
 from vademecum.markdown import Diagnostic
 from vademecum.sources.outage import KEPT, Unread, copies_of_sync_tools, implausible, unlisted_folders
 from vademecum.sources.registry import Registry, Source, now
-from vademecum.vault import FileStamp, Ignores, Scan, conflict_copies, is_binary
+from vademecum.vault import FileStamp, Ignores, Scan, conflict_copies, is_binary, stamp_of
 
 # A file saved twice within the clock's grain keeps its stamp, so a stamp is believed only when it is older than this.
 _SETTLING_NS: Final = 2_000_000_000
@@ -132,7 +136,6 @@ def sync_source(
     believes it at once. An unreachable root is not an error: the report says so
     and every row stays. Raises SourceRemoved when the source is removed meanwhile, StateBusy, StateReadOnly, IndexBusy.
     """
-    lock = settings.run_dir / f"sync-{source.id.replace(':', '-')}.lock"
     waited: list[bool] = []
 
     def wait() -> None:
@@ -140,7 +143,7 @@ def sync_source(
         if waiting is not None:
             waiting()
 
-    with file_lock(lock, wait_s=_LOCK_WAIT_S, what=f"the source {source.name}", waiting=wait):
+    with file_lock(_lock_of(source, settings), wait_s=_LOCK_WAIT_S, what=f"the source {source.name}", waiting=wait):
         started = time.perf_counter()
         row = _open_row(source, registry, index)
         # A run that waited was asked for before the other one looked: it is no second opinion.
@@ -149,6 +152,26 @@ def sync_source(
         report = sync.run(row)
         report.took_ms = round((time.perf_counter() - started) * 1000)
         return report
+
+
+def sync_notes(
+    source: Source, paths: Sequence[str], registry: Registry, index: Index, settings: Settings, *, wait_s: float
+) -> bool:
+    """Bring the rows of these notes alone up to date, without looking for others; whether all that are there are in.
+
+    For whoever has just written them. False also for a source that was never synced: its first sync looks at all.
+    Raises StateBusy after `wait_s` behind another sync, SourceRemoved, StateReadOnly, IndexBusy.
+    """
+    with file_lock(_lock_of(source, settings), wait_s=wait_s, what=f"the source {source.name}"):
+        row = _open_row(source, registry, index)
+        if row.last_indexed_at is None:
+            return False
+        sync = _Sync(source, index, settings, force=False, believing=False, automatic=True, progress=None)
+        return sync.run_for(row, paths)
+
+
+def _lock_of(source: Source, settings: Settings) -> Path:
+    return settings.run_dir / f"sync-{source.id.replace(':', '-')}.lock"
 
 
 def _open_row(source: Source, registry: Registry, index: Index) -> SourceRow:
@@ -233,6 +256,22 @@ class _Sync:
             return self._outage(row, away)
         self._finish(row, scan, filters)
         return self.report
+
+    def run_for(self, row: SourceRow, paths: Sequence[str]) -> bool:
+        """Look at these notes alone; whether all that are there are indexed now."""
+        ignores = Ignores(self.source.exclude, row.ignore_filters)
+        scan = Scan()
+        for path in paths:
+            with suppress(OSError):
+                status = os.lstat(self.source.root / path)
+                if stat.S_ISREG(status.st_mode) and not ignores.covers(path):
+                    scan.files[path] = stamp_of(status)
+        stored = self.index.stored_notes(row.row, paths)
+        self._index(row, scan, list(scan.files), stored=stored)
+        gone = [note.document for path, note in stored.items() if path not in scan.files]
+        turned = [document for documents in self._turned.values() for document in documents]
+        self.index.drop([*gone, *turned], at=now())
+        return scan.files.keys() == {path for path in paths if os.path.lexists(self.source.root / path)} and not turned
 
     def _pending(self, row: SourceRow, scan: Scan) -> list[str]:
         """The notes to read. Those that the last run could not read come last, in no order, so that however little
@@ -402,7 +441,7 @@ class _Sync:
 
     def _finish(self, row: SourceRow, scan: Scan, filters: tuple[str, ...] | None) -> None:
         report = self.report
-        policy, diagnostic = policy_of(self.source.root)
+        policy, diagnostic = policy_of(self.source.root, home=self.source.root == self.settings.home_vault)
         if report.held:  # what the source says of itself may be gone with the rest
             policy, filters = row.policy or policy, None
         if diagnostic:

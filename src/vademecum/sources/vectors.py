@@ -89,7 +89,7 @@ def embed(
     wait_s = _LOCK_WAIT_S if budget_s is None else 0.0
     try:
         with file_lock(settings.run_dir / "embed.lock", wait_s=wait_s, what="the embedder", waiting=waiting):
-            gate = _Gate(index, sources) if embedder.host else None
+            gate = _Gate(index, sources, settings.home_vault) if embedder.host else None
             run = _Run(index, embedder, report, progress, lender, gate)
             run.fill(None if budget_s is None else started + budget_s)
     except StateBusy:
@@ -135,10 +135,11 @@ class _Gate:
     nothing that its note has ceased to say: the file is looked at again.
     """
 
-    def __init__(self, index: Index, sources: Sequence[Source]) -> None:
+    def __init__(self, index: Index, sources: Sequence[Source], home: Path) -> None:
         self._vectors = index.vectors
         self._roots = {source.id: source.root for source in sources if source.enabled}
-        self._visible = visible_notes(ANONYMOUS, {key: policy_of(root)[0] for key, root in self._roots.items()})
+        policies = {key: policy_of(root, home=root == home)[0] for key, root in self._roots.items()}
+        self._visible = visible_notes(ANONYMOUS, policies)
 
     def lets_out(self, content: bytes) -> bool:
         """Whether a text may be sent."""

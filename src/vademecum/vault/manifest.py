@@ -17,6 +17,8 @@ from vademecum.vault.tree import plainly, read_declaration
 
 MANIFEST_NAME: Final = "vault-manifest.json"
 _SEGMENT: Final = re.compile(r"[\w.-]+")
+_INDEX_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MOST_CONTEXT: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,26 @@ class Manifest:
         if isinstance(value, str) and _SEGMENT.fullmatch(value) and value not in (".", ".."):
             return value
         return "memories"
+
+    @property
+    def inbox(self) -> str:
+        """The folder for records of work that belong nowhere else: one plain path segment, else the default."""
+        value = self.entries.get("mcp_inbox")
+        if isinstance(value, str) and _SEGMENT.fullmatch(value) and value not in (".", ".."):
+            return value
+        return "inbox"
+
+    @property
+    def index_name(self) -> str:
+        """The name that the vault gives itself as a source; "" when it gives none that could be one."""
+        value = self.entries.get("qmd_index")
+        return value if isinstance(value, str) and _INDEX_NAME.fullmatch(value) else ""
+
+    @property
+    def context(self) -> str:
+        """What the vault holds, in a sentence or two of its own; "" when it says nothing."""
+        value = self.entries.get("qmd_context")
+        return " ".join(value.split())[:_MOST_CONTEXT] if isinstance(value, str) else ""
 
     @property
     def withheld_names(self) -> tuple[str, ...]:
