@@ -17,7 +17,7 @@ from vademecum.memory import contract, worklog
 from vademecum.memory.amend import with_list_entry, with_properties
 from vademecum.memory.history import Change, content_id, note_changes
 from vademecum.memory.memory import Draft, Memory, parse_memory, render
-from vademecum.memory.ranking import as_title, reached
+from vademecum.memory.ranking import as_title
 from vademecum.memory.secrets import recognised
 from vademecum.memory.similarity import fingerprint
 from vademecum.memory.store import Twin
@@ -152,9 +152,9 @@ def remember(
     source = home.ensure()
     at = datetime.now(UTC)
     with home.writing():
-        memories = [memory for memory in home.store.all() if memory.is_served]
-        seen = reached(memories, home.identified(who.caller))
-        targets, unmatched = _targets(_listed(said.get("supersedes")), seen.memories)
+        home.store.all()
+        wanted = _listed(said.get("supersedes"))
+        targets, unmatched = _targets(wanted, home.memories(who.caller)) if wanted else ([], ())
         outcome = Recorded(
             memory=_as_memory(draft, at),
             text=_rendered(draft, at),
@@ -165,14 +165,9 @@ def remember(
             warnings=tuple(warnings),
         )
         if not force:
-            named = {target.path for target in targets}
-            near = [m for m in memories if m.path not in named and m.reach.shares_a_reader(draft.reach)]
-            twins = home.store.twins(draft.title, draft.body, near)
-            seen_paths = {memory.path for memory in seen.memories}
-            same = next((t.memory for t in twins if t.memory.path in seen_paths and _is_same(draft, t.memory)), None)
-            if same is not None and not dry_run:
-                return _corroborate(home, same, who=who, outcome=outcome, at=at)
-            _refuse_twins(twins, seen_paths, unmatched)
+            known = _known_already(home, draft, who, corrected={target.path for target in targets}, unmatched=unmatched)
+            if known is not None and not dry_run:
+                return _corroborate(home, known, who=who, outcome=outcome, at=at)
         if dry_run:
             return outcome
         memory = home.store.write(draft, date=_local_day(at), session=_moment(at))
@@ -236,6 +231,28 @@ def _targets(wanted: Sequence[str], seen: Sequence[Memory]) -> tuple[list[Memory
     return list(targets.values()), tuple(unmatched)
 
 
+def _known_already(
+    home: HomeVault, draft: Draft, who: Standing, *, corrected: Collection[str], unmatched: Sequence[str]
+) -> Memory | None:
+    """The memory that says the same, word for word and for the same readers.
+
+    Compared with whatever some reader of the new one could see too, also where its writer cannot. Raises MemoryTwin
+    where one says nearly the same.
+    """
+
+    def fits(memory: Memory) -> bool:
+        return memory.is_served and memory.path not in corrected and memory.reach.shares_a_reader(draft.reach)
+
+    twins = home.store.twins(draft.title, draft.body, fits)
+    if not twins:
+        return None
+    seen = {memory.path for memory in home.memories(who.caller)}
+    same = next((t.memory for t in twins if t.memory.path in seen and _is_same(draft, t.memory)), None)
+    if same is None:
+        _refuse_twins(twins, seen, unmatched)
+    return same
+
+
 def _is_same(draft: Draft, memory: Memory) -> bool:
     """Whether a live memory is word for word the same, for the same readers."""
     if memory.is_superseded or memory.source != CAPTURED or not memory.reach.equals(draft.reach):
@@ -257,8 +274,6 @@ def _corroborate(home: HomeVault, memory: Memory, *, who: Standing, outcome: Rec
 
 
 def _refuse_twins(twins: Sequence[Twin], seen: Collection[str], unmatched: Sequence[str]) -> None:
-    if not twins:
-        return
     shown = next((twin for twin in twins if twin.memory.path in seen), None)
     if shown is None:
         raise MemoryTwin("not recorded: a memory that says nearly the same is there, which this caller cannot see")

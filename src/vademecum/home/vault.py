@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,6 +96,7 @@ class HomeVault:
         self.index = index
         self.notify = notify
         self._store: Store | None = None
+        self._judged: tuple[tuple[Memory, ...], Reached] | None = None  # the last judgement, and what was judged
         self._platforms: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     @property
@@ -179,8 +180,13 @@ class HomeVault:
 
     def reached(self, caller: Caller) -> Reached:
         """Every memory, judged for a caller; while the vault is away, as the index last saw them."""
-        memories: Iterable[Memory] = self.store.all() if self.exists else self._as_indexed()
-        return reached(memories, self.identified(caller))
+        caller = self.identified(caller)
+        if not self.exists:
+            return reached(self._as_indexed(), caller)
+        memories = self.store.all()
+        if self._judged is None or self._judged[0] is not memories or self._judged[1].caller != caller:
+            self._judged = (memories, reached(memories, caller))
+        return self._judged[1]
 
     def memories(self, caller: Caller) -> list[Memory]:
         """The memories that reach a caller, in the order in which they rank without a question."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final
@@ -48,17 +47,27 @@ _VOWEL: Final = re.compile("[aeiouy]")
 _HISSING: Final = ("ses", "xes", "zes", "ches", "shes")
 
 
-@dataclass(frozen=True, slots=True)
 class Bag:
     """The words of a memory, ready to be compared. Neither side is ever empty."""
 
-    title: frozenset[str]
-    body: frozenset[str]
+    __slots__ = ("_body", "_text", "title")
+
+    def __init__(self, title: str, body: str) -> None:
+        self.title = _tokens(title)
+        self._text = body
+        self._body: frozenset[str] | None = None
+
+    @property
+    def body(self) -> frozenset[str]:
+        """The words of the body, taken when first asked for: most memories differ by their titles already."""
+        if self._body is None:
+            self._body = _tokens(self._text)
+        return self._body
 
 
 def bag(title: str, body: str) -> Bag:
     """Take a memory's words. `body` is the claim, without the sections that are made for it."""
-    return Bag(_tokens(title), _tokens(body))
+    return Bag(title, body)
 
 
 def similarity(one: Bag, other: Bag, *, at_least: float = 0.0) -> float:
@@ -66,11 +75,10 @@ def similarity(one: Bag, other: Bag, *, at_least: float = 0.0) -> float:
 
     A score below `at_least` may be given as 0, which is what makes it fast to compare one with thousands.
     """
-    titles = _jaccard(one.title, other.title)
-    most = _ratio(len(one.body), len(other.body))
-    if _TITLE_WEIGHT * titles + _BODY_WEIGHT * most < at_least:
+    titles = _TITLE_WEIGHT * _jaccard(one.title, other.title)
+    if titles + _BODY_WEIGHT < at_least or titles + _BODY_WEIGHT * _ratio(len(one.body), len(other.body)) < at_least:
         return 0.0
-    return _TITLE_WEIGHT * titles + _BODY_WEIGHT * _jaccard(one.body, other.body)
+    return titles + _BODY_WEIGHT * _jaccard(one.body, other.body)
 
 
 def score(a_title: str, a_body: str, b_title: str, b_body: str) -> float:

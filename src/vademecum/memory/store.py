@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from vademecum.errors import MemoryAmbiguous, MemoryNotFound, MemoryRefused, Not
 from vademecum.memory.memory import Draft, Memory, parse_memory, render, slug
 from vademecum.memory.ranking import as_title
 from vademecum.memory.similarity import DUPLICATE, Bag, bag, similarity
-from vademecum.vault import note_key, read_note_bytes, stamp_of, write
+from vademecum.vault import note_key, read_note_bytes, write
 
 _MOST_BYTES: Final = 1 << 22
 _SETTLING_NS: Final = 2_000_000_000
@@ -34,10 +34,11 @@ class Twin(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """A file as it was last read. `raw` is its stamp, None for one that is not to be believed."""
+    """A file as it was last read. `stamp` is None for one that is not to be believed."""
 
     path: str
-    raw: tuple[int, ...] | None
+    stamp: tuple[int, ...] | None
+    content: bytes
     memory: Memory
     mtime_ns: int
     bag: Bag | None = None
@@ -51,33 +52,35 @@ class Store:
         self.folder = folder
         self.problems: tuple[str, ...] = ()
         self._known: dict[str, _Known] = {}
+        self._all: tuple[Memory, ...] = ()
 
     def all(self) -> tuple[Memory, ...]:
         """Every file two folders below the memory root, human notes among them too, in the order of their paths.
 
-        One that cannot be read now is as it was last read, or is left out; `problems` says so.
+        The same tuple as before where nothing has changed. A file that cannot be read now is as it was last read, or is
+        left out; `problems` says so.
         """
         problems: list[str] = []
         known: dict[str, _Known] = {}
-        for disk_path, raw in self._listed(problems):
+        changed = False
+        for disk_path, stamp in self._listed(problems):
             old = self._known.get(disk_path)
-            if old is not None and old.raw == raw:
+            if old is not None and old.stamp == stamp:
                 known[disk_path] = old
                 continue
             try:
-                known[disk_path] = self._read(note_key(disk_path), disk_path)
+                known[disk_path] = self._read(disk_path, old)
             except NoteNotFound:
                 continue
             except NoteError as exc:
                 problems.append(exc.message)
                 if old is not None:
                     known[disk_path] = old
-        if known.keys() != self._known.keys():
-            known = dict(sorted(known.items()))
-        else:  # in the old order
-            known = {disk_path: known[disk_path] for disk_path in self._known}
+            changed |= old is None or old.memory is not known[disk_path].memory
+        if changed or len(known) != len(self._known):
+            self._all = tuple([known[disk_path].memory for disk_path in sorted(known)])
         self._known, self.problems = known, tuple(problems)
-        return tuple([entry.memory for entry in known.values()])
+        return self._all
 
     def age_days(self, path: str) -> int | None:
         """For how many days a memory's file is as it is; None where that cannot be told."""
@@ -92,22 +95,18 @@ class Store:
         except UnicodeDecodeError as exc:
             raise MemoryRefused([f"{path} is not valid UTF-8"], what="not changed") from exc
 
-    def twins(self, title: str, body: str, among: Sequence[Memory]) -> list[Twin]:
-        """Those that say nearly the same as this title and body, the nearest first.
+    def twins(self, title: str, body: str, fits: Callable[[Memory], bool]) -> list[Twin]:
+        """Of the memories that fit, those that say nearly the same as this title and body, the nearest first.
 
-        Whether one does is decided on its file as it is now, not on what was last read of it.
+        Looks at what `all` listed last; but whether one does is decided on its file as it is now.
         """
         wanted = bag(title, body)
-        chosen = {memory.path for memory in among}
-        near = [
-            entry.memory
-            for entry in self._known.values()
-            if entry.path in chosen and similarity(wanted, _bag_of(entry), at_least=DUPLICATE) >= DUPLICATE
-        ]
         found = []
-        for memory in near:
+        for disk_path, entry in self._known.items():
+            if similarity(wanted, _bag_of(entry), at_least=DUPLICATE) < DUPLICATE or not fits(entry.memory):
+                continue
             try:
-                fresh = self._read(memory.path, self._disk_path(memory.path)).memory
+                fresh = self._read(disk_path, None).memory
             except NoteError:
                 continue
             score = similarity(wanted, bag(fresh.title, fresh.claim))
@@ -139,11 +138,15 @@ class Store:
             self._known.pop(self._disk_path(path), None)
         return before, after
 
-    def _read(self, path: str, disk_path: str) -> _Known:
+    def _read(self, disk_path: str, old: _Known | None) -> _Known:
         content, stamp = read_note_bytes(os.path.join(self.root, disk_path), max_bytes=_MOST_BYTES)
         settled = stamp.inode != -1 and time.time_ns() - stamp.newest_ns > _SETTLING_NS
+        believed = tuple(stamp) if settled else None
+        if old is not None and old.content == content:
+            return replace(old, stamp=believed, mtime_ns=stamp.mtime_ns)
+        path = note_key(disk_path)
         memory = parse_memory(content.decode("utf-8", "replace"), path=path)
-        return _Known(path, tuple(stamp) if settled else None, memory, stamp.mtime_ns)
+        return _Known(path, believed, content, memory, stamp.mtime_ns)
 
     def _disk_path(self, path: str) -> str:
         if os.path.lexists(os.path.join(self.root, path)):
@@ -164,8 +167,13 @@ class Store:
             with os.scandir(os.path.join(self.root, month)) as entries:
                 for entry in entries:
                     name = entry.name
-                    if name[:1] != "." and name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False):
-                        yield f"{month}/{name}", stamp_of(entry.stat(follow_symlinks=False))
+                    if name[0] != "." and name[-3:].lower() == ".md" and entry.is_file(follow_symlinks=False):
+                        status = entry.stat(follow_symlinks=False)
+                        # Made for every file of every question: as a FileStamp, it would take as long again.
+                        yield (
+                            f"{month}/{name}",
+                            (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino),
+                        )
         except OSError as exc:
             problems.append(f"{month} cannot be listed: {exc.strerror}")
 
