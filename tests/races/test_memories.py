@@ -105,6 +105,7 @@ def test_two_processes_that_correct_one_memory_are_both_named_by_it(bench: Workb
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_four_thousand_memories_of_eight_processes_are_all_there_whole_and_found(vade_home: Path) -> None:
     told = write_at_once(vade_home, processes=8, each=500, same=False)
     assert len(told) == len({path for path, _, _ in told}) == len(files(vade_home)) == 4000
@@ -208,6 +209,7 @@ def test_a_kill_leaves_no_memory_or_a_whole_one(vade_home: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_ten_thousand_kills_tear_nothing(tmp_path: Path) -> None:
     for batch in range(50):
         home = tmp_path / f"home{batch}"
