@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import scale
-from benchmarks.latency import daemon, embedding, meaning, recall, text
+from benchmarks.latency import daemon, embedding, meaning, memory, recall, text
 from benchmarks.measure import write_results
 from benchmarks.quality import scores
 from vademecum.__main__ import tune
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "meaning": meaning.run,
     "embedding": embedding.run,
     "daemon": daemon.run,
+    "memory": memory.run,
     "scale": scale.run,
 }
 

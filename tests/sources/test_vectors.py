@@ -405,6 +405,18 @@ def test_private_notes_are_not_sent_to_another_machine_and_their_owner_finds_the
     assert bench.found("hidden", lane="words") == ["secret.md"]
 
 
+def test_memories_are_not_sent_to_another_machine(bench: Workbench) -> None:
+    root = bench.app.home.root
+    (root / "memories/2026/09").mkdir(parents=True)
+    (root / "memories/2026/09/a.md").write_text("---\nsource: mcp-capture\nscope: general\n---\n# A\n\nquartz")
+    (root / "open.md").write_text("open words")
+    bench.sync(bench.app.home.ensure())
+    model = FakeModel(host="embed.example.org", batch=16)
+    assert run(bench, model).have == 1
+    assert model.asked == ["open\nopen words"]
+    assert bench.found("quartz") == ["memories/2026/09/a.md"]
+
+
 def test_a_note_made_private_since_the_last_sync_is_not_sent(bench: Workbench, write_tree: WriteTree) -> None:
     root = write_tree(SECRETS)
     bench.add(root)

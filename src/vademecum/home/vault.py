@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from vademecum import config, git
 from vademecum.access import Caller, Policy, Remembered, caller_in, checkout, policy_of
 from vademecum.config import Settings, file_lock
-from vademecum.errors import StateBusy, VadeError, VaultMissing
+from vademecum.errors import StateBusy, VadeError, VaultError, VaultMissing
 from vademecum.index import Index
 from vademecum.memory.memory import Memory, parse_memory
 from vademecum.memory.promotion import Promotions
@@ -233,11 +233,17 @@ class HomeVault:
         return self.source() or self.connect(self.root)
 
     def connect(self, root: Path) -> Source:
-        """Connect a vault as a source, named as its manifest says."""
-        is_obsidian = (root / ".obsidian").is_dir() or load_manifest(root).state != "absent"
-        return self.registry.add(
-            "obsidian" if is_obsidian else "folder", str(root), name=load_manifest(root).index_name
-        )[0]
+        """Connect a vault as a source, named as its manifest says. Raises VaultError where that name is taken."""
+        manifest = load_manifest(root)
+        name = manifest.index_name
+        for other in self.registry.all():
+            if name and other.root != root and other.name.casefold() == name.casefold():
+                raise VaultError(
+                    f"the vault calls itself {name}, and so is the source at {other.root} called",
+                    hint=f"Give that one another name: vade sources rename {other.id} NAME.",
+                )
+        is_obsidian = (root / ".obsidian").is_dir() or manifest.state != "absent"
+        return self.registry.add("obsidian" if is_obsidian else "folder", str(root), name=name)[0]
 
     @contextmanager
     def writing(self) -> Iterator[None]:
