@@ -13,8 +13,10 @@ _INTRODUCTION: Final = """# The HTTP API
 daemon itself describes it at `/api/openapi.json`, from which this page is written.
 
 - Over TCP every request needs `Authorization: Bearer TOKEN`, where TOKEN is the content of `run/token` in the state
-  folder. Only `/health`, `/health/ready` and `/login` go without. A browser is signed in once by the link that
-  `vade login` prints. Over the socket the permissions of its folder are the proof.
+  folder. Whoever has it is the owner, and is served private notes too. Only `/health`, `/health/ready`, `/login` and
+  the page at `/` go without. A browser is signed in once by the link that `vade login` prints. Over the socket the
+  permissions of its folder are the proof.
+- `HEAD` is answered wherever `GET` is. What is not HTTP at all gets a bare 400, as plain text.
 - A body is JSON and says so in its `Content-Type`. A field that no route knows, or of another type, is refused.
 - An error is `{"error": {"code", "message", "hint"}}` on every route; [the codes](errors.md) are those of the command
   line.

@@ -15,10 +15,15 @@ def tune() -> None:
 
 def main() -> int:
     """Run the command line and return its exit status."""
-    from vademecum.cli.main import run
+    try:
+        from vademecum.cli.main import run
 
-    tune()
-    return run(sys.argv[1:])
+        tune()
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:  # before the command line could catch it, or when it had ended
+        if sys.stderr is not None:
+            sys.stderr.write("Interrupted.\n")
+        return 130
 
 
 if __name__ == "__main__":

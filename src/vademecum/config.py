@@ -20,6 +20,7 @@ from vademecum.errors import ConfigError, StateBusy, StateError, StateReadOnly
 
 SCHEMA_NUMBER: Final = 1
 _LONGEST_SOCKET: Final = 100
+_NAME_HOME: Final = "Set VADE_HOME to an absolute path."
 
 
 class Setting(NamedTuple):
@@ -178,6 +179,20 @@ def load(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(home=home, values=values)
 
 
+def load_anyway(environment: Mapping[str, str] = os.environ) -> tuple[Settings, str]:
+    """The settings, or the defaults and what is wrong with those that were written; for whoever needs none of them.
+
+    Raises ConfigError where no state folder can be told, StateError where a file stands in its place.
+    """
+    home = state_home(environment)
+    try:
+        return load(environment), ""
+    except (ConfigError, StateError) as exc:
+        if isinstance(exc, StateError) and not home.is_dir():
+            raise
+        return Settings(home=home, values={s.name: s.default for s in SETTINGS}), exc.message
+
+
 # Settings that the environment may give, over what config.toml says.
 _VARIABLES: Final = {
     "VADE_HOST": "daemon.host",
@@ -190,6 +205,14 @@ _VARIABLES: Final = {
 def _named_by(environment: Mapping[str, str]) -> dict[str, int | float | bool | str]:
     given = {name: environment.get(variable, "").strip() for variable, name in _VARIABLES.items()}
     return {name: parse_value(setting(name), text) for name, text in given.items() if text}
+
+
+def given(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that change what a daemon does, for a service that starts without them. Paths are absolute."""
+    names = (*_VARIABLES, "VADE_DIRECTORY_PICKER", "SIGNET_DIRECTORY_PICKER")
+    found = {name: text for name in names if (text := environment.get(name, "").strip())}
+    paths = (name for name in found if _VARIABLES.get(name) == "vault.path")
+    return {**found, **{name: os.path.realpath(os.path.expanduser(found[name])) for name in paths}}
 
 
 def directory_picker(environment: Mapping[str, str] = os.environ) -> str:
@@ -216,13 +239,13 @@ def socket_folder(settings: Settings, environment: Mapping[str, str] = os.enviro
 def state_home(environment: Mapping[str, str] = os.environ) -> Path:
     """The state folder: VADE_HOME, else ~/.vademecum; absolute, links resolved."""
     named = environment.get("VADE_HOME", "").strip()
+    if (not named or named.startswith("~")) and environment.get("HOME") == "":  # it would be taken for /
+        raise ConfigError("the variable HOME is empty, so the state folder cannot be found", hint=_NAME_HOME)
     try:
         home = Path(named).expanduser() if named else Path.home() / ".vademecum"
         return Path(os.path.realpath(home))
     except (RuntimeError, ValueError, OSError) as exc:
-        raise ConfigError(
-            f"the state folder cannot be found: {exc}", hint="Set VADE_HOME to an absolute path."
-        ) from exc
+        raise ConfigError(f"the state folder cannot be found: {exc}", hint=_NAME_HOME) from exc
 
 
 def called_by_an_agent(environment: Mapping[str, str] = os.environ) -> bool:

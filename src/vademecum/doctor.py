@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from vademecum.app import Vademecum
 from vademecum.embedding import NOT_INSTALLED
-from vademecum.errors import ModelMissing, VadeError
+from vademecum.errors import ModelMissing, SourceError, VadeError
 from vademecum.index import SourceRow, VectorSet
 from vademecum.sources import Source
 
@@ -57,17 +57,42 @@ def _check_index(app: Vademecum) -> list[Check]:
     try:
         problems = app.index.integrity(thorough=not app.index.read_only)
         pending = app.index.scrub_pending()
+        unlisted = unlisted_sources(app)
     except VadeError as exc:
         return [Check("index", False, exc.message, exc.hint)]
     return [
         Check("index", not problems, "; ".join(problems[:3]) or f"{path.name}, {path.stat().st_size:,} bytes", REBUILD),
-        Check(
-            "removals",
-            not pending,
-            "deleted text still lies in gaps of the file" if pending else "none unfinished",
-            "Close other vade processes, then run `vade sources sync`.",
-        ),
+        *_check_removals(app, pending=pending, unlisted=unlisted),
     ]
+
+
+def unlisted_sources(app: Vademecum) -> list[str]:
+    """The ids of sources that are on no list, and of which the index still holds something.
+
+    Empty where the list cannot be read, which proves nothing. Raises IndexFailure.
+    """
+    if not app.settings.index_file.exists():
+        return []
+    try:
+        listed = app.registry.ids()
+    except SourceError:
+        return []
+    return sorted(app.index.sources().keys() - listed)
+
+
+def _check_removals(app: Vademecum, *, pending: bool, unlisted: Sequence[str]) -> list[Check]:
+    told = []
+    if pending:
+        told.append("deleted text still lies in gaps of the file")
+    if not unlisted:
+        remedy = "Close other vade processes, then run `vade sources sync`."
+    elif app.registry.exists():
+        told.append(f"the index still holds {', '.join(unlisted)}, which is on no list of sources")
+        remedy = "Run `vade sources sync`: it purges that."
+    else:  # nothing is purged on the word of a list that is not there
+        told.append(f"the list of sources is gone, and the index still holds {', '.join(unlisted)}")
+        remedy = f"Restore {app.settings.sources_file}, or connect the folders again; `vade sources remove ID` purges."
+    return [Check("removals", not told, "; ".join(told) or "none unfinished", remedy)]
 
 
 def _check_model(app: Vademecum) -> list[Check]:

@@ -19,7 +19,7 @@ from process import clean_environment
 from vademecum import config
 from vademecum.config import Settings
 from vademecum.daemon import control
-from vademecum.errors import PortTaken
+from vademecum.errors import DaemonFailed, PortTaken
 
 
 @pytest.fixture
@@ -127,7 +127,8 @@ def test_a_process_that_got_the_number_of_a_dead_daemon_is_left_alone(vade_home:
         with open(control.lock_file(settings), "w") as lock:  # as if a daemon lived, which the record does not mean
             fcntl.flock(lock, fcntl.LOCK_EX)
             assert control.running(settings) is None
-            assert control.stop(settings) is None
+            with pytest.raises(DaemonFailed, match=r"daemon\.lock"):
+                control.stop(settings)
         assert control.running(settings) is None
         assert stranger.poll() is None
     finally:
@@ -135,7 +136,16 @@ def test_a_process_that_got_the_number_of_a_dead_daemon_is_left_alone(vade_home:
         stranger.wait()
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}', "null"])
+# What a signal would do to the number -1, which "no such process" seems to prove: end all that the user has.
+MISLEADING = {
+    "pid": -1, "started": "", "instance": "x", "host": "h", "port": 1, "version": "0", "protocol": 1, "since": 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"pid": 1}', "null", json.dumps(MISLEADING), json.dumps({**MISLEADING, "pid": "self"})],
+)
 def test_a_torn_record_is_no_daemon(vade_home: Path, content: str) -> None:
     settings = settings_of(vade_home)
     config.prepare(settings)

@@ -508,7 +508,7 @@ def test_a_code_lets_a_browser_in_once(served: Served) -> None:
     again = served.ask(path=f"/login?code={code}", Authorization=None)
     assert (again.status, "set-cookie" in again.headers) == (401, False)
     assert again.headers["content-type"].startswith("text/plain")
-    assert b"vade dashboard" in again.body
+    assert b"vade login" in again.body
     assert [path for _, path, _ in served.app.reached] == ["/api/status"] * 2  # /login is the guard's own
 
 
@@ -660,7 +660,7 @@ def may_pass(method: str, path: str, headers: list[tuple[bytes, bytes]], session
         if count("sec-fetch-site:") > 1 or count("sec-fetch-site: cross"):
             return False
         bearer = count("authorization:") == 1 and count(f"authorization: bearer {TOKEN}$")
-        is_open = method in {"GET", "HEAD"} and path in {"/health", "/static/x"}
+        is_open = method in {"GET", "HEAD"} and path in {"/", "/health", "/static/x"}
         if not (bearer or is_open or session.decode() in text):
             return False
     if count("(content-length|transfer-encoding):") > 1 or count("content-length: x"):

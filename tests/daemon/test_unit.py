@@ -181,7 +181,8 @@ def test_the_service_is_written_and_started(make_settings: MakeSettings, home: P
     assert path.parent == home / ".config" / "systemd" / "user"
     assert path.read_text(encoding="utf-8") == systemd_unit(settings, sys.executable)
     assert session.calls() == ["systemctl --user daemon-reload", f"systemctl --user enable --now {path.name}"]
-    assert told == [f"Wrote {path}.", "systemd starts the daemon now and at every login."]
+    assert told.started
+    assert told.sentences == [f"Wrote {path}.", "systemd starts the daemon now and at every login."]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
@@ -219,16 +220,17 @@ def test_without_a_session_the_file_is_written_and_the_rest_is_told(
         session.has("systemctl", *systemctl)
     told = install(make_settings(), system="linux", home=home)
     path = installed(make_settings(), system="linux", home=home)
-    assert path is not None and told[0] == f"Wrote {path}."
-    assert why in told[1]
-    assert "`systemctl --user daemon-reload` and `systemctl --user enable --now " + path.name in told[2]
+    assert not told.started
+    assert path is not None and told.sentences[0] == f"Wrote {path}."
+    assert why in told.sentences[1]
+    assert "`systemctl --user daemon-reload` and `systemctl --user enable --now " + path.name in told.sentences[2]
 
 
 def test_only_what_failed_is_left_to_the_person(make_settings: MakeSettings, home: Path, session: Session) -> None:
     session.has("systemctl", '[ "$2" = daemon-reload ]')
     told = install(make_settings(), system="linux", home=home)
-    assert "daemon-reload" not in told[2]
-    assert "enable --now" in told[2]
+    assert "daemon-reload" not in told.sentences[2]
+    assert "enable --now" in told.sentences[2]
 
 
 def test_a_program_that_hangs_is_given_up(make_settings: MakeSettings, home: Path) -> None:
@@ -237,7 +239,7 @@ def test_a_program_that_hangs_is_given_up(make_settings: MakeSettings, home: Pat
         raise subprocess.TimeoutExpired(command, 30)
 
     told = install(make_settings(), system="linux", home=home, run=hanging)
-    assert told[1] == "systemctl did not answer within 30 s."
+    assert told.sentences[1] == "systemctl did not answer within 30 s."
 
 
 def test_on_a_mac_the_agent_is_loaded_and_an_older_one_replaced(
@@ -252,7 +254,7 @@ def test_on_a_mac_the_agent_is_loaded_and_an_older_one_replaced(
     assert path.name == f"{label}.plist"
     load = f"launchctl bootstrap gui/{os.getuid()} {path}"
     assert session.calls() == [load]
-    assert told[1] == "launchd starts the daemon now and at every login."
+    assert told.sentences[1] == "launchd starts the daemon now and at every login."
     install(make_settings(), system="darwin", home=home)
     assert session.calls() == [f"launchctl bootout gui/{os.getuid()}/{label}", load]
 

@@ -12,9 +12,9 @@ from source_tree import PACKAGE, parsed_modules
 ALLOWED: dict[str, str] = {
     "cli/main.py": "opens the null device, for the output that nobody reads any more",
     "cli/evaluation.py": "makes and deletes a state folder for an evaluation, writes its result where the user says",
-    "cli/daemon.py": "deletes the state folder's own files, when the user uninstalls",
     "config.py": "makes the state folder, replaces config.toml and sources.json whole, opens lock files, logs crashes",
-    "daemon/control.py": "clears a dead daemon's record, opens its lock, and the file for what a child prints",
+    "daemon/control.py": "writes and clears the daemon's record, opens its lock, and the file for what a child prints",
+    "daemon/leaving.py": "deletes the state folder's own files, when the user uninstalls",
     "daemon/serve.py": "makes and clears the sockets and their folder, and its record",
     "daemon/unit.py": "writes the unit of the user's session, when the user asks",
     "embedding/carriers.py": "keeps what pip said while it downloads a wheel, in the folder of a pull",

@@ -149,6 +149,7 @@ def test_a_draft_writes_nothing_and_is_checked_all_the_same(
         ("日本 🙂", "日本 🙂"),
         ("a\u2028b", "a b"),
         ("a\udcffb", "ab"),
+        ("a\u202eb\u2066c\u2069\u202c", "abc"),
     ],
 )
 def test_a_name_is_one_clean_line(registry: Registry, folder: Folder, given: str | None, name: str) -> None:

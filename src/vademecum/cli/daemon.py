@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,11 +13,11 @@ import click
 
 from vademecum import config
 from vademecum.cli import output
-from vademecum.cli.main import FullHelpGroup, as_json, json_option
+from vademecum.cli.main import FullHelpGroup, as_json, json_option, settings_anyway
 from vademecum.config import Settings
 from vademecum.daemon import control
 from vademecum.daemon.control import Running
-from vademecum.errors import DaemonFailed, DaemonNotRunning, StateReadOnly, UsageError
+from vademecum.errors import DaemonFailed, DaemonNotRunning, OutputFailed, UsageError
 
 _LAST_LINES = 50
 _LOOK_S = 0.3
@@ -53,7 +53,7 @@ def as_entry(found: Running) -> dict[str, Any]:
 @json_option
 def stop() -> None:
     """Stop the daemon, and wait until it is gone."""
-    found = control.stop(config.load())
+    found = control.stop(settings_anyway())
     if as_json():
         output.print_json({"stopped": found is not None, "daemon": None if found is None else as_entry(found)})
     else:
@@ -74,7 +74,13 @@ def serve() -> None:
     """Be the daemon, in this terminal, until it is interrupted."""
     from vademecum.daemon.serve import serve as be_the_daemon
 
-    be_the_daemon(config.load())
+    be_the_daemon(config.load(), tell=_say_serving)
+
+
+def _say_serving(found: Running) -> None:
+    with suppress(output.ReaderGone, OutputFailed, OSError):  # whoever reads it or not, the daemon serves
+        output.say(f"Serving: process {found.pid}, {found.url}. Ctrl-C ends it.")
+        output.flush()
 
 
 @click.command()
@@ -82,7 +88,7 @@ def serve() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until interrupted.")
 def logs(lines: int, follow: bool) -> None:
     """Show what the daemon logged: ids and codes, never the text or path of a note."""
-    path = control.log_file(config.load())
+    path = control.log_file(settings_anyway())
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in file.read().splitlines()[-lines or sys.maxsize :]:
@@ -117,8 +123,8 @@ def login() -> None:
 
 
 def _running() -> Settings:
-    settings = config.load()
-    if control.running(settings) is None:
+    settings = settings_anyway()
+    if control.known(settings) is None:
         raise DaemonNotRunning("no daemon is running")
     return settings
 
@@ -130,13 +136,15 @@ def service() -> None:
 
 @service.command(name="install")
 @json_option
-def install_unit() -> None:
-    """Install and start the unit. Only files of yours are written."""
+def install_unit() -> int:
+    """Install and start the unit. Only files of yours are written. Exits 1 when it is written but was not started."""
     import vademecum.daemon.unit as unit
 
     settings = config.load()
     config.prepare(settings)
-    _say_all(unit.install(settings))
+    done = unit.install(settings)
+    _say_all(done.sentences)
+    return output.DONE if done.started else output.REFUSED
 
 
 @service.command(name="uninstall")
@@ -145,7 +153,7 @@ def uninstall_unit() -> None:
     """Stop the unit and take it away."""
     import vademecum.daemon.unit as unit
 
-    _say_all(unit.uninstall(config.load()))
+    _say_all(unit.uninstall(settings_anyway()))
 
 
 def _say_all(sentences: list[str]) -> None:
@@ -162,12 +170,16 @@ def _say_all(sentences: list[str]) -> None:
 def uninstall(yes: bool) -> None:
     """Take away the service, the daemon and all state. Vaults and notes are left, and the program itself."""
     import vademecum.daemon.unit as unit
+    from vademecum.daemon.leaving import check_is_state
 
-    settings = config.load()
+    settings = settings_anyway()
+    if settings.home.exists():
+        check_is_state(settings)
     if not yes:
         if sys.stdin is None or not sys.stdin.isatty():
             raise UsageError("uninstall deletes the index and all settings", hint="Give --yes to agree.")
         click.confirm(f"Delete the index, models and settings in {settings.home}?", abort=True, err=True)
+    control.known(settings)  # a daemon that cannot be told would not be stopped either, and nothing has been done yet
     done = unit.uninstall(settings)
     stopped = control.stop(settings)
     if stopped is not None:
@@ -177,20 +189,15 @@ def uninstall(yes: bool) -> None:
 
 def _delete_state(settings: Settings) -> list[str]:
     """Delete what is ours in the state folder; what was done and what is left, in sentences."""
+    from vademecum.daemon.leaving import delete
+
+    vault = settings.home_vault
+    kept = [f"Left: the home vault {vault}, with the memories in it."] if vault.exists() else []
     if not settings.home.exists():
-        return [f"There was no state in {settings.home}."]
-    ours = ("config.toml", "sources.json", "models", "logs", "run", "quarantine", "audit")
-    folder = config.socket_folder(settings)
-    try:
-        for path in settings.home.iterdir():
-            if path.name in ours or path.name.startswith("index-") or ".tmp-" in path.name:
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        left = sorted(path.name for path in settings.home.iterdir())
-        if not left:
-            settings.home.rmdir()
-    except OSError as exc:
-        raise StateReadOnly(f"{exc.filename} cannot be deleted: {exc.strerror}") from exc
-    done = [f"Deleted the state in {settings.home}. The folders that were connected were not touched."]
-    return [*done, *(f"Left: {settings.home / name}" for name in left)]
+        return [f"There was no state in {settings.home}.", *kept]
+    left = [f"Left: {path}" for path in delete(settings).left if path != vault]
+    return [
+        f"Deleted the state in {settings.home}. The folders that were connected were not touched.",
+        *kept,
+        *left,
+    ]

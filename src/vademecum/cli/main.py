@@ -134,12 +134,20 @@ def json_option(function: F) -> F:
     )
 
 
-def open_app() -> Any:
+def settings_anyway() -> config.Settings:
+    """The settings, or the defaults and a note where they cannot be read: for commands that need none of them."""
+    settings, problem = config.load_anyway()
+    if problem:
+        output.note(f"warning: {problem}; going on with the defaults.")
+    return settings
+
+
+def open_app(settings: config.Settings | None = None) -> Any:
     """The application on this call's state folder, closed when the command ends."""
     from vademecum.app import Vademecum
     from vademecum.embedding import Models
 
-    settings = config.load()
+    settings = settings or config.load()
     app = Vademecum(settings, notify=output.note, models=Models(settings, ask_daemon=True))
     click.get_current_context().call_on_close(app.close)
     return app

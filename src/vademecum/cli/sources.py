@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 import click
 
@@ -12,11 +12,12 @@ from vademecum import config
 from vademecum.cli import output
 from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app
 from vademecum.cli.vectors import Vectors, make_vectors, vectors_options
-from vademecum.errors import DaemonNotRunning, IndexFailure, VadeError
+from vademecum.errors import DaemonNotRunning, IndexFailure, SourceNotFound, VadeError
 from vademecum.sources import CONNECTORS, Source
 from vademecum.sources.sync import SyncReport
 
 _DAEMON_S: Final = 120.0
+_IS_ID: Final = re.compile("[a-z]+:[0-9a-f]{16}").fullmatch
 
 
 def _complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -283,15 +284,25 @@ def remove(source_id: str) -> int:
     return output.DONE if proof["clean"] else output.REFUSED
 
 
-def _removed_by_the_daemon(source_id: str) -> Any:
-    """What the daemon did; None where none runs or it does not answer, and the removal has to be done here."""
+def _removed_by_the_daemon(wanted: str) -> Any:
+    """What the daemon did; None where none runs or it does not answer, and the removal has to be done here.
+
+    The id is told here, since a name may hold what no address can.
+    """
     from vademecum.daemon import control
+    from vademecum.sources import Registry
 
     settings = config.load()
     if control.running(settings) is None:
         return None
     try:
-        return control.call(settings, "DELETE", f"/api/sources/{quote(source_id, safe='')}", timeout_s=_DAEMON_S)
+        source_id = Registry(settings).find(wanted).id
+    except SourceNotFound:
+        if not _IS_ID(wanted):  # rows of an interrupted removal may be left under an id
+            return None
+        source_id = wanted
+    try:
+        return control.call(settings, "DELETE", f"/api/sources/{source_id}", timeout_s=_DAEMON_S)
     except DaemonNotRunning as exc:
         output.note(f"warning: {exc.message}; the removal is done here.")
         return None

@@ -9,8 +9,8 @@ import click
 from vademecum import __version__
 from vademecum import config as settings_of
 from vademecum.cli import output
-from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app, vade
-from vademecum.doctor import Check, diagnosis, examine
+from vademecum.cli.main import FullHelpGroup, as_json, json_option, open_app, settings_anyway, vade
+from vademecum.doctor import Check, diagnosis, examine, unlisted_sources
 from vademecum.embedding import check_name
 from vademecum.errors import ConfigError
 
@@ -26,13 +26,14 @@ def status() -> None:
     from vademecum.cli.daemon import as_entry
     from vademecum.daemon import control
 
-    app = open_app()
-    daemon = control.running(app.settings)
+    app = open_app(settings_anyway())
+    daemon = control.known(app.settings)
     described = [app.describe(source) for source in app.registry.all()]
     path = app.settings.index_file
     size = path.stat().st_size if path.exists() else 0
     answering = next((s for s in app.vector_sets() if s.answers), None) if path.exists() else None
     meaning = _meaning(app, answering)
+    unlisted = unlisted_sources(app)
     built = [s for s in app.vector_sets() if not s.answers] if path.exists() else []
     if as_json():
         output.print_json(
@@ -45,6 +46,7 @@ def status() -> None:
                 "vectors": None
                 if answering is None
                 else {"model": answering.name, "have": answering.have, "pending": answering.missing},
+                "unlisted": unlisted,
                 "sources": described,
             }
         )
@@ -62,6 +64,8 @@ def status() -> None:
     for entry in described:
         state = entry["state"] if entry["enabled"] else "disabled"
         output.say(f"  {output.one_line(entry['name'])}: {output.count(entry['documents'], 'note')}, {state}")
+    if unlisted:
+        output.say(f"A removal is unfinished: the index still holds {', '.join(unlisted)}. `vade doctor` says more.")
     if not described:
         output.say("No source is connected. `vade sources add obsidian PATH` connects a vault.")
 
@@ -103,16 +107,20 @@ def doctor(attack: bool) -> int:
 def _attacked() -> list[Check]:
     from vademecum.daemon import control
     from vademecum.daemon.attack import attacks
-    from vademecum.errors import DaemonNotRunning
+    from vademecum.errors import DaemonFailed, DaemonNotRunning
 
-    settings = settings_of.load()
-    found = control.running(settings)
+    settings = settings_anyway()
+    found = control.known(settings)
     if found is None:
         raise DaemonNotRunning("no daemon is running that could be attacked")
-    token = (settings.run_dir / "token").read_text(encoding="ascii").strip()
+    path = settings.run_dir / "token"
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise DaemonFailed(f"{path} cannot be read", hint="`vade restart` makes it anew.") from exc
     return [
         Check(outcome.name, outcome.refused, outcome.detail, "Stop the daemon and report this.")
-        for outcome in attacks(found.port, token)
+        for outcome in attacks(found.port, token, host=found.host)
     ]
 
 

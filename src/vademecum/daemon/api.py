@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from vademecum import __version__, errors
 from vademecum.access import OWNER
 from vademecum.app import Vademecum
-from vademecum.daemon import memory_api, metrics
+from vademecum.daemon import front, memory_api, metrics
 from vademecum.daemon.host import Daemon
 from vademecum.daemon.memory_api import FACETS, Confidence, Scope, Type
 from vademecum.daemon.wire import Strict, Text, failures, media, outside_of_routes, router_of
@@ -143,6 +143,7 @@ def build(daemon: Daemon, *, lifespan: Any = None) -> FastAPI:
     app.add_exception_handler(HTTPException, outside_of_routes)
     for routes in (_health, _sources, _one_source, _inside_a_source, _questions, memory_api.routes, _daemon):
         app.include_router(routes(daemon))
+    app.include_router(front.routes())
     return app
 
 
@@ -411,6 +412,6 @@ def _daemon(daemon: Daemon) -> APIRouter:
     @router.post("/api/login-link")
     async def login_link() -> dict[str, str]:
         """A link that signs a browser in, once, within a minute."""
-        return {"url": f"http://127.0.0.1:{daemon.port}/login?code={daemon.logins.issue()}"}
+        return {"url": f"{daemon.url}/login?code={daemon.logins.issue()}"}
 
     return router

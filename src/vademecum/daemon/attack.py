@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from vademecum.daemon.control import authority, reached
 from vademecum.daemon.guard import COOKIE, LOGIN_PATH, MAX_BODY
 
-_ADDRESS: Final = "127.0.0.1"
 _MOST_HEAD: Final = 1 << 16
 _PIECE: Final = 1 << 15
 _READS: Final = "/api/status"
@@ -79,7 +79,8 @@ class _Answer(NamedTuple):
 class _Sender:
     """Writes requests that the daemon would serve, but for what an attack changes in them, and sends them."""
 
-    def __init__(self, port: int, token: str, patience_s: float) -> None:
+    def __init__(self, host: str, port: int, token: str, patience_s: float) -> None:
+        self.host = reached(host)
         self.port = port
         self.token = token
         self.patience_s = patience_s
@@ -89,7 +90,7 @@ class _Sender:
     ) -> bytes:
         """The head of a request. A header that is given replaces the good one; None drops it, a list repeats it."""
         values: dict[str, str | list[str] | None] = {
-            "Host": f"{_ADDRESS}:{self.port}",
+            "Host": authority(self.host, self.port),
             "Authorization": f"Bearer {self.token}",
             "Connection": "close",
         }
@@ -109,7 +110,7 @@ class _Sender:
         """Send this over a connection of its own, and read the head of the answer."""
         deadline = time.monotonic() + self.patience_s
         try:
-            channel = socket.create_connection((_ADDRESS, self.port), timeout=self.patience_s)
+            channel = socket.create_connection((self.host, self.port), timeout=self.patience_s)
         except OSError as exc:
             return _Answer(None, silence=f"no connection: {exc.strerror or type(exc).__name__}")
         with channel:
@@ -117,13 +118,13 @@ class _Sender:
             return _receive(channel, deadline)
 
 
-def attacks(port: int, token: str, *, patience_s: float = 3.0) -> list[Outcome]:
-    """Try every attack on the daemon at this port of 127.0.0.1, one after the other. Never raises.
+def attacks(port: int, token: str, *, host: str = "127.0.0.1", patience_s: float = 3.0) -> list[Outcome]:
+    """Try every attack on the daemon that listens there, one after the other. Never raises.
 
     A connection that breaks without an answer counts as refused only while the daemon still serves others; one that
     stays silent for `patience_s` does not.
     """
-    sender = _Sender(port, token, patience_s)
+    sender = _Sender(host, port, token, patience_s)
     tried = [*_by_pages(sender), *_by_strangers(sender), *_by_bodies(sender), *_by_smuggling(sender)]
     if not _is_alive(sender):
         return [Outcome(attack.name, False, "the daemon does not answer", None) for attack in tried]
@@ -138,7 +139,7 @@ def _by_pages(sender: _Sender) -> list[_Attack]:
     key = "MDEyMzQ1Njc4OWFiY2RlZg=="
     return [
         attack("a foreign Host (DNS rebinding)", 403, head(Host=f"evil.example:{sender.port}")),
-        attack("the Host of another port", 403, head(Host=f"{_ADDRESS}:1")),
+        attack("the Host of another port", 403, head(Host=authority(sender.host, 1))),
         attack("no Host", 403, head(version="1.0", Host=None)),
         attack("a foreign Origin", 403, head(Origin=_EVIL)),
         attack("the Origin null (a sandboxed frame)", 403, head(Origin="null")),

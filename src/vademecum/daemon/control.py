@@ -2,7 +2,9 @@
 
 Who it is is never guessed from a name: the daemon holds a lock for life, and its record gives pid, the time at which
 that process started, and a random instance that only it answers for. A record without the lock behind it is stale
-and is cleared away. Imported by the command line, so the standard library and our ground are all it needs.
+and is cleared away. The lock is the truth: the record stands in the lock file too, the daemon writes anew what is
+lost of both, and while the lock is held by nobody that can be told, that is an error and never "none runs".
+Imported by the command line, so the standard library and our ground are all it needs.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +32,7 @@ from vademecum.errors import (
     DaemonNotRunning,
     DaemonRunning,
     PortTaken,
+    StateError,
     StateReadOnly,
     VadeError,
 )
@@ -40,6 +44,9 @@ PROTOCOL: Final = 1
 _START_S: Final = 30.0
 _STOP_S: Final = 20.0
 _SIGN_OF_LIFE_S: Final = 5.0
+# A daemon that has just begun holds its lock for a second or two before it says who it is.
+_INTRODUCTION_S: Final = 10.0
+_MOST_RECORD: Final = 1 << 16
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -59,8 +66,23 @@ class Running:
     @property
     def url(self) -> str:
         """Where browsers find it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return url_of(self.host, self.port)
+
+
+def url_of(host: str, port: int) -> str:
+    """The address that a browser of this machine opens for a daemon that listens there."""
+    return f"http://{authority(host, port)}"
+
+
+def authority(host: str, port: int) -> str:
+    """Host and port as a browser of this machine sends them."""
+    name = reached(host)
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+
+def reached(host: str) -> str:
+    """The address at which this machine reaches what listens there: its own where that means every address it has."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not listened on
 
 
 def record_file(settings: Settings) -> Path:
@@ -91,8 +113,77 @@ def http_socket(settings: Settings) -> Path:
 # ── who runs
 
 
+class Seat:
+    """The lock of the daemon of a state folder, and the record of who holds it. Any thread may call it."""
+
+    def __init__(self, settings: Settings, descriptor: int) -> None:
+        self._settings = settings
+        self._descriptor = descriptor
+        self._record = b""
+        self._guard = threading.Lock()
+
+    def announce(self, instance: str, *, host: str, port: int) -> Running:
+        """Say who serves, once it does."""
+        pid = os.getpid()
+        running = Running(pid, _start_of(pid), instance, host, port, __version__, PROTOCOL, round(time.time(), 3))
+        self._record = json.dumps(asdict(running), indent=2).encode()
+        self.keep()
+        return running
+
+    def keep(self) -> bool:
+        """Write anew what has been lost or damaged of the lock file and the record.
+
+        False when this is not the daemon of the folder any more: the folder is gone, or another one has its lock.
+        """
+        with self._guard:
+            if self._descriptor < 0:
+                return True
+            if not self._keep_lock():
+                return False
+            if self._record:
+                with suppress(OSError, StateReadOnly):  # a disk that is full may have room the next time
+                    self._keep_record()
+            return True
+
+    def leave(self) -> None:
+        """Let go of the lock, and take the record away."""
+        with self._guard:
+            if _is_at(self._descriptor, lock_file(self._settings)):
+                with suppress(OSError):
+                    record_file(self._settings).unlink(missing_ok=True)
+                    os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _keep_lock(self) -> bool:
+        path = lock_file(self._settings)
+        if _is_at(self._descriptor, path):
+            return True
+        if not self._settings.home.is_dir():
+            return False
+        try:
+            config.prepare(self._settings)
+            other = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except (OSError, StateError):
+            return True
+        if not _locked(other, fcntl.LOCK_EX):
+            is_only_looked_at = _locked(other, fcntl.LOCK_SH)
+            os.close(other)
+            return is_only_looked_at
+        os.close(self._descriptor)
+        self._descriptor = other
+        return True
+
+    def _keep_record(self) -> None:
+        if os.pread(self._descriptor, _MOST_RECORD, 0) != self._record:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, self._record, 0)
+        if _content(record_file(self._settings)) != self._record:
+            config.replace_file(record_file(self._settings), self._record)
+
+
 @contextmanager
-def held_for_life(settings: Settings) -> Iterator[None]:
+def held_for_life(settings: Settings) -> Iterator[Seat]:
     """Be the daemon of this state folder. Raises DaemonRunning."""
     config.prepare(settings)
     try:
@@ -101,36 +192,55 @@ def held_for_life(settings: Settings) -> Iterator[None]:
         raise StateReadOnly(f"{lock_file(settings)} cannot be opened: {exc.strerror}") from exc
     try:
         deadline = time.monotonic() + 2.0  # whoever only looks holds it for a moment
-        while not _locked(descriptor, fcntl.LOCK_EX):
+        # One whose lock file was deleted makes a new one soon; until then its record shows that it lives.
+        while not _locked(descriptor, fcntl.LOCK_EX) or _lives(_read_record(record_file(settings))):
             if time.monotonic() > deadline:
                 raise DaemonRunning(f"a daemon serves {settings.home} already")
             time.sleep(0.02)
+        os.ftruncate(descriptor, 0)
         record_file(settings).unlink(missing_ok=True)
-        yield
-    finally:
+    except BaseException:
         os.close(descriptor)
-
-
-def write_record(settings: Settings, *, instance: str, host: str, port: int) -> Running:
-    """Say who serves, once it does."""
-    running = Running(
-        os.getpid(), _start_of(os.getpid()), instance, host, port, __version__, PROTOCOL, round(time.time(), 3)
-    )
-    config.replace_file(record_file(settings), json.dumps(asdict(running), indent=2).encode())
-    return running
+        raise
+    seat = Seat(settings, descriptor)
+    try:
+        yield seat
+    finally:
+        seat.leave()
 
 
 def running(settings: Settings) -> Running | None:
-    """The daemon of this state folder, or None. What a dead one left is cleared away."""
-    if not _is_held(settings):
-        return None
-    found = _record(settings)
-    return found if found is not None and _start_of(found.pid) == found.started else None
+    """The daemon of this state folder that has proven who it is, or None. What a dead one left is cleared away."""
+    return _proven(settings) if is_held(settings) else None
 
 
-def _is_held(settings: Settings) -> bool:
+def known(settings: Settings, *, wait_s: float = _INTRODUCTION_S) -> Running | None:
+    """The daemon of this state folder; None only where none holds its lock.
+
+    Waits for one that has just begun. Raises DaemonFailed where the lock is held and nothing proves by whom.
+    """
+    deadline = time.monotonic() + wait_s
+    while is_held(settings):
+        found = _proven(settings)
+        if found is not None:
+            return found
+        if time.monotonic() > deadline:
+            raise DaemonFailed(
+                f"a process holds {lock_file(settings)}, and nothing proves which one it is",
+                hint="It is left alone. Find it with `fuser` or `lsof` on that file, and end it yourself.",
+            )
+        with suppress(Unanswered):  # asked for its status, a daemon writes its record anew
+            ask(str(http_socket(settings)), "GET", "/api/status", timeout_s=1.0)
+        time.sleep(0.05)
+    return None
+
+
+def is_held(settings: Settings) -> bool:
+    """Whether a daemon lives: it holds the lock, or the lock file is gone and its record names a process that lives."""
     try:
         descriptor = os.open(lock_file(settings), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return _proven(settings) is not None
     except OSError:
         return False
     try:
@@ -151,24 +261,62 @@ def _locked(descriptor: int, how: int) -> bool:
     return True
 
 
-def _record(settings: Settings) -> Running | None:
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether the file that is open still stands at its path."""
     try:
-        return Running(**json.loads(record_file(settings).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except OSError:
+        return False
+
+
+def _proven(settings: Settings) -> Running | None:
+    """Whom the record names, in its own file or in that of the lock, if that very process lives."""
+    for path in (record_file(settings), lock_file(settings)):
+        found = _read_record(path)
+        if _lives(found):
+            return found
+    return None
+
+
+def _lives(found: Running | None) -> bool:
+    return found is not None and bool(found.started) and _start_of(found.pid) == found.started
+
+
+def _read_record(path: Path) -> Running | None:
+    try:
+        told = json.loads(_content(path))
+        found = Running(**{name: told[name] for name in Running.__slots__})
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    texts = (found.started, found.instance, found.host, found.version)
+    numbers = (found.pid, found.port, found.protocol)
+    if not all(type(text) is str for text in texts) or not all(type(number) is int for number in numbers):
+        return None
+    # A signal to 0 or below reaches a whole group of processes.
+    return found if found.pid > 0 and type(found.since) in (int, float) else None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST_RECORD)
+    except OSError:
+        return b""
 
 
 def _start_of(pid: int) -> str:
-    """When a process started, in whatever words the system has for it; "" for none."""
+    """When a process started, in whatever words the system has for it; "" for none, and for one that has ended."""
     try:
         # The name in the second field may hold anything, so what counts begins after its last bracket.
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return "" if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):
         pass
     if Path("/proc/self/stat").exists():
         return ""
-    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return told.stdout.strip()
+    asked = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    state, _, started = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip().partition(" ")
+    return "" if state.startswith("Z") else started.strip()
 
 
 # ── asking it
@@ -184,7 +332,7 @@ def call(settings: Settings, method: str, target: str, body: Any = None, *, time
         status, content = ask(address, method, target, sent, timeout_s=timeout_s, connect_s=1.0)
         answer = json.loads(content) if content else {}
     except (Unanswered, ValueError) as exc:
-        raise DaemonNotRunning(f"the daemon does not answer: {exc}") from exc
+        raise DaemonNotRunning(f"the daemon does not answer: {exc}", hint="`vade restart` starts it anew.") from exc
     if status >= 400:
         raise _error(status, answer)
     return answer
@@ -212,7 +360,7 @@ def start(settings: Settings) -> tuple[Running, bool]:
 
     Raises PortTaken, ConfigError, DaemonFailed with the last lines of its log.
     """
-    found = running(settings)
+    found = known(settings)
     if found is not None and found.protocol >= PROTOCOL:
         return found, False
     if found is not None:
@@ -253,7 +401,7 @@ def _awaited(settings: Settings, child: subprocess.Popen[bytes], log: Path) -> t
                 child.wait()
             child.returncode = child.returncode or 0  # it lives on: not waited for, and no warning about that
             return found, found.pid == child.pid
-        if child.poll() is not None and running(settings) is None:
+        if child.poll() is not None and not is_held(settings):
             break
         time.sleep(0.03)
     else:
@@ -270,7 +418,7 @@ def _answers(settings: Settings, found: Running) -> bool:
 
 def stop(settings: Settings) -> Running | None:
     """End the daemon and wait until it is gone: the one that was, or None. Raises DaemonFailed."""
-    found = running(settings)
+    found = known(settings)
     if found is None:
         return None
     for number, patience in ((signal.SIGTERM, _STOP_S), (signal.SIGKILL, 5.0)):
@@ -280,7 +428,7 @@ def stop(settings: Settings) -> Running | None:
             os.kill(found.pid, number)
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
-            if not _is_held(settings):
+            if not is_held(settings):
                 return found
             time.sleep(0.03)
     raise DaemonFailed(f"the daemon (process {found.pid}) does not end")

@@ -18,6 +18,7 @@ import stat
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +32,7 @@ from vademecum.errors import (
     OriginRefused,
     RequestError,
     RouteNotFound,
+    StateReadOnly,
     TokenMissing,
 )
 
@@ -58,7 +60,7 @@ COOKIE: Final = "vade_session"
 LOGIN_PATH: Final = "/login"
 MAX_BODY: Final = 1 << 20
 
-_OPEN_PATHS: Final = frozenset({"/health", "/health/ready"})
+_OPEN_PATHS: Final = frozenset({"/", "/health", "/health/ready"})
 _OPEN_FOLDER: Final = "/static/"
 _SAFE_SITES: Final = frozenset({b"same-origin", b"none"})
 _TOKEN: Final = re.compile(rb"[0-9a-f]{64}")
@@ -80,7 +82,7 @@ _FIXED_HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 _FIXED_NAMES: Final = frozenset(name for name, _ in _FIXED_HEADERS)
-_LOGIN_FAILED: Final = b"This link has been used, or is older than a minute. `vade dashboard` makes a new one.\n"
+_LOGIN_FAILED: Final = b"This link has been used, or is older than a minute. `vade login` makes a new one.\n"
 
 
 class Logins:
@@ -175,6 +177,9 @@ class Guard:
         if is_login:
             await self._log_in(scope, exchange.send)
             return
+        if scope["method"] == "HEAD":  # what GET would say, without its body
+            exchange.is_head = True
+            scope = {**scope, "method": "GET"}
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except BodyTooLarge:
@@ -236,6 +241,13 @@ def read_or_make_token(path: Path) -> str:
             token = secrets.token_hex(32)
             replace_file(path, f"{token}\n".encode("ascii"))
         return token
+
+
+def keep_token(path: Path, token: str) -> None:
+    """Write the token that the daemon takes into its file again, where that was deleted."""
+    if not path.exists():
+        with suppress(StateReadOnly):
+            replace_file(path, f"{token}\n".encode("ascii"))
 
 
 def _read_token(path: Path) -> str | None:
@@ -319,6 +331,7 @@ class _Exchange:
     def __init__(self, receive: Receive, send: Send) -> None:
         self.limit = 0
         self.overflowed = False
+        self.is_head = False
         self._receive = receive
         self._send = send
         self._received = 0
@@ -338,12 +351,14 @@ class _Exchange:
 
     async def send(self, message: Message) -> None:
         """Pass it on. After the refusal of a body nothing is: an application may have made the error its own."""
-        if self.overflowed:
+        if self.overflowed or (self.is_head and self._started):
             return
         if message["type"] == "http.response.start":
             self._started = True
             message = {**message, "headers": _dressed(message.get("headers", ()))}
         await self._send(message)
+        if self.is_head and message["type"] == "http.response.start":  # a stream would never come to its end
+            await self._send({"type": "http.response.body", "body": b""})
 
     async def refuse(self, error: RequestError) -> None:
         shown = {"code": error.code, "message": error.message, "hint": error.hint}

@@ -30,13 +30,15 @@ log = logging.getLogger("vademecum.daemon")
 
 
 class Daemon:
-    """The long-lived half of one state folder."""
+    """The long-lived half of one state folder. `keep` looks after the lock and the record of the process."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.instance = os.urandom(16).hex()
         self.since = time.monotonic()
         self.port = 0
+        self.url = ""
+        self.keep: Callable[[], None] = lambda: None
         self.remarks: list[str] = []
         current = Current(settings, self._remark)
         self.answers = Lane("answers", current, self._remark)
@@ -50,7 +52,7 @@ class Daemon:
         self.jobs = Jobs(self._work, tell=self.events.tell, ended=self._job_ended)
         self.registry = Registry(settings)
         self.watch = Watch(
-            self.registry.all,
+            self._listed,
             self._signalled,
             list_file=settings.sources_file,
             reconcile_s=float(settings.values["daemon.reconcile_s"]),
@@ -86,6 +88,11 @@ class Daemon:
                 config.log_crash(exc)
                 log.error("a step of the end failed (%s)", type(exc).__name__)
 
+    def _listed(self) -> tuple[Source, ...]:
+        """The list of sources. The watcher reads it every ten seconds, so this wakes nobody who would sleep."""
+        self.keep()
+        return self.registry.all()
+
     def _remark(self, sentence: str) -> None:
         self.remarks = [*self.remarks[-19:], sentence]
 
@@ -119,7 +126,10 @@ class Daemon:
         return removal
 
     def status(self, app: Vademecum) -> dict[str, Any]:
-        """Everything about the daemon and its sources."""
+        """Everything about the daemon and its sources. Whoever lost sight of the daemon asks for this, so its record
+        is looked after first.
+        """
+        self.keep()
         path = self.settings.index_file
         answering = next((s for s in app.vector_sets() if s.answers), None) if path.exists() else None
         return {

@@ -11,7 +11,7 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -19,35 +19,49 @@ from typing import Any, Final
 from vademecum import config
 from vademecum.config import Settings
 from vademecum.daemon import control
+from vademecum.daemon.control import Running, Seat
 from vademecum.errors import StateError, StateReadOnly
 
 _LOG_BYTES: Final = 1 << 20
-_GRACE_S: Final = 3
 _SWITCH_S: Final = 0.001
 log = logging.getLogger("vademecum.daemon")
 
 
-def serve(settings: Settings) -> None:
-    """Be the daemon until a signal ends it. Raises DaemonRunning, PortTaken, ConfigError, StateError."""
-    with control.held_for_life(settings):
+def serve(settings: Settings, *, tell: Callable[[Running], None] = lambda _: None) -> None:
+    """Be the daemon until a signal ends it; `tell` is called once it serves.
+
+    Raises DaemonRunning, PortTaken, ConfigError, StateError.
+    """
+    with control.held_for_life(settings) as seat:
         os.umask(0o077)
         _log_to_file(settings)
         # The indexing thread is pure Python: with the usual 5 ms an answer would wait that long at every turn.
         sys.setswitchinterval(_SWITCH_S)
         with _doors(settings) as (sockets, mcp, port):
-            asyncio.run(_serve(settings, sockets, mcp, port))
+            asyncio.run(_serve(settings, seat, sockets, mcp, port, tell))
 
 
-async def _serve(settings: Settings, sockets: list[socket.socket], mcp: socket.socket, port: int) -> None:
+async def _serve(
+    settings: Settings,
+    seat: Seat,
+    sockets: list[socket.socket],
+    mcp: socket.socket,
+    port: int,
+    tell: Callable[[Running], None],
+) -> None:
     from vademecum.daemon.api import build
-    from vademecum.daemon.guard import Guard, read_or_make_token
+    from vademecum.daemon.guard import Guard, keep_token, read_or_make_token
     from vademecum.daemon.host import Daemon
+    from vademecum.daemon.server import build_server
 
     daemon = Daemon(settings)
-    daemon.port = port
     host = str(settings.values["daemon.host"])
-    names = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", host))
-    token = read_or_make_token(settings.run_dir / "token")
+    daemon.url = control.url_of(host, port)
+    daemon.port = port
+    own = (control.authority(name, port) for name in ("127.0.0.1", "::1", "localhost", host))
+    names = frozenset(name.lower() for name in (*own, f"{host}:{port}"))
+    token_file = settings.run_dir / "token"
+    token = read_or_make_token(token_file)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
@@ -55,68 +69,41 @@ async def _serve(settings: Settings, sockets: list[socket.socket], mcp: socket.s
         yield
 
     app = Guard(build(daemon, lifespan=lifespan), token=token, hosts=lambda: names, logins=daemon.logins)
-    server = _server(app)
+    server = build_server(app)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _end, server, daemon)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
+            loop.add_signal_handler(number, _end, server, daemon)
+
+    def keep() -> None:
+        if seat.keep():
+            keep_token(token_file, token)
+        else:
+            loop.call_soon_threadsafe(_end, server, daemon)
+
+    daemon.keep = keep
     echo = await asyncio.start_unix_server(_echo, sock=mcp)
-    ready = asyncio.create_task(_announce(server, settings, daemon.instance, host, port))
+    ready = asyncio.create_task(_announce(server, lambda: seat.announce(daemon.instance, host=host, port=port), tell))
     try:
         await server.serve(sockets=sockets)
     finally:
         ready.cancel()
         echo.close()
         await asyncio.to_thread(daemon.end)
-        control.record_file(settings).unlink(missing_ok=True)
         log.info("ended")
-
-
-def _server(app: Any) -> Any:
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        """Two things differ. uvicorn raises a signal again when it has served, and so before our own end is done:
-        signals are ours here. And it looks ten times a second whether it should exit, which is most of what an idle
-        daemon does (0.3 % of a core): here it is woken.
-        """
-
-        ending = asyncio.Event()
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-        async def main_loop(self) -> None:
-            await self.on_tick(0)  # sets the headers that every answer has
-            await self.ending.wait()
-
-    return Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,  # nothing would keep it right
-            proxy_headers=False,  # nobody stands between: what they say would be the client's own word
-            lifespan="on",
-            ws="none",
-            timeout_graceful_shutdown=_GRACE_S,
-        )
-    )
 
 
 def _end(server: Any, daemon: Any) -> None:
     daemon.events.end()  # listeners would be waited for
-    server.should_exit = True
-    server.ending.set()
+    server.end()
 
 
-async def _announce(server: Any, settings: Settings, instance: str, host: str, port: int) -> None:
+async def _announce(server: Any, announce: Callable[[], Running], tell: Callable[[Running], None]) -> None:
     while not server.started:
         await asyncio.sleep(0.01)
-    control.write_record(settings, instance=instance, host=host, port=port)
-    log.info("serving on port %d", port)
+    found = announce()
+    log.info("serving on port %d", found.port)
+    tell(found)
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -179,9 +166,25 @@ def _log_to_file(settings: Settings) -> None:
         handler = logging.handlers.RotatingFileHandler(path, maxBytes=_LOG_BYTES, backupCount=2, encoding="utf-8")
     except OSError as exc:
         raise StateReadOnly(f"{path} cannot be written: {exc.strerror}") from exc
+    handler.addFilter(_in_one_line)
     logging.Formatter.default_msec_format = "%s.%03d"
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.getLogger("vademecum").setLevel(logging.INFO)
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Whether to log it; without a traceback, whose last line may quote a note. The crash log has its place.
+
+    A request that was cut off because the daemon ends is no error, and the server says that there were some.
+    """
+    exc = record.exc_info[1] if record.exc_info else None
+    if isinstance(exc, asyncio.CancelledError):
+        return False
+    if exc is not None:
+        config.log_crash(exc)
+        record.msg = f"{record.getMessage().strip()} ({type(exc).__name__}); logs/crash.log has the place"
+        record.args, record.exc_info, record.exc_text = (), None, None
+    return True

@@ -14,11 +14,12 @@ import shlex
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
 
-from vademecum.config import Settings, replace_file
+from vademecum.config import Settings, given, replace_file
 from vademecum.errors import StateError, StateReadOnly
 
 Runner: TypeAlias = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -26,21 +27,35 @@ Runner: TypeAlias = Callable[..., subprocess.CompletedProcess[bytes]]
 
 _WORDS: Final = ("-P", "-m", "vademecum", "serve")
 _TIMEOUT_S: Final = 30.0
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 # systemd refuses a program with one of the first three in its path, and reads a dollar there literally, elsewhere as a
 # variable.
 _ODD: Final = frozenset("\"'\\$")
 
 
-def systemd_unit(settings: Settings, executable: str) -> str:
-    """The unit that runs the daemon of this state folder. Raises StateError for a path that no unit can hold."""
-    home = _written(str(settings.home))
+class Installed(NamedTuple):
+    """What installing did, in sentences, and whether the session runs the service now."""
+
+    sentences: list[str]
+    started: bool
+
+
+def systemd_unit(settings: Settings, executable: str, variables: Mapping[str, str] = _NONE) -> str:
+    """The unit that runs the daemon of this state folder, with these variables.
+
+    Raises StateError for a path that no unit can hold.
+    """
+    environment = "\n".join(
+        f"Environment={_quoted(f'{name}={_written(value)}')}"
+        for name, value in {"VADE_HOME": str(settings.home), **variables}.items()
+    )
     return f"""\
 [Unit]
 Description=vademecum, one local memory for every coding agent
 
 [Service]
 ExecStart={_exec_line(_written(executable))}
-Environment={_quoted(f"VADE_HOME={home}")}
+{environment}
 Restart=on-failure
 RestartSec=10
 
@@ -49,12 +64,16 @@ WantedBy=default.target
 """
 
 
-def launchd_plist(settings: Settings, executable: str) -> bytes:
-    """The agent that runs the daemon of this state folder. Raises StateError for a path that no agent can hold."""
+def launchd_plist(settings: Settings, executable: str, variables: Mapping[str, str] = _NONE) -> bytes:
+    """The agent that runs the daemon of this state folder, with these variables.
+
+    Raises StateError for a path that no agent can hold.
+    """
+    environment = {"VADE_HOME": str(settings.home), **variables}
     agent = {
         "Label": _label(settings),
         "ProgramArguments": [_written(executable), *_WORDS],
-        "EnvironmentVariables": {"VADE_HOME": _written(str(settings.home))},
+        "EnvironmentVariables": {name: _written(value) for name, value in environment.items()},
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
     }
@@ -69,24 +88,27 @@ def installed(settings: Settings, *, system: str = sys.platform, home: Path | No
 
 def install(
     settings: Settings, *, system: str = sys.platform, home: Path | None = None, run: Runner = subprocess.run
-) -> list[str]:
-    """Write the service and start it, now and at every login: sentences about what was done and is to do.
+) -> Installed:
+    """Write the service and start it, now and at every login. What the environment says of settings goes into it.
 
     One that is there already is written anew. Raises StateError, StateReadOnly.
     """
     path, mac = _file(settings, system, home), system == "darwin"
     again = os.path.lexists(path)
-    content = launchd_plist(settings, sys.executable) if mac else systemd_unit(settings, sys.executable).encode()
+    variables = given()
+    written = launchd_plist if mac else systemd_unit
+    content = written(settings, sys.executable, variables)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise StateReadOnly(f"{path.parent} cannot be made: {exc.strerror}") from exc
-    replace_file(path, content)
+    replace_file(path, content.encode() if isinstance(content, str) else content)
     if mac and again:
         _why_not(_bootout(settings), run)  # launchd takes no second one of a name; that none was loaded is no matter
     commands = [_bootstrap(path)] if mac else [_systemctl("daemon-reload"), _systemctl("enable", "--now", path.name)]
-    manager = "launchd" if mac else "systemd"
-    return [f"Wrote {path}.", *_told(commands, run, f"{manager} starts the daemon now and at every login.")]
+    failed = _failed(commands, run)
+    done = f"{'launchd' if mac else 'systemd'} starts the daemon now and at every login."
+    return Installed([f"Wrote {path}.", *(failed or [done])], not failed)
 
 
 def uninstall(
@@ -116,14 +138,14 @@ def uninstall(
     return [f"Removed {path}.", f"{stop[0]} {why}.", told]
 
 
-def _told(commands: Sequence[Sequence[str]], run: Runner, done: str) -> list[str]:
-    """Run the commands: what that did, or why it did not and what the person has to run."""
+def _failed(commands: Sequence[Sequence[str]], run: Runner) -> list[str]:
+    """Run the commands: why one failed and what the person has to run, or nothing where all worked."""
     for place, command in enumerate(commands):
         why = _why_not(command, run)
         if why:
             left = " and ".join(f"`{shlex.join(each)}`" for each in commands[place:])
             return [f"{command[0]} {why}.", f"Run {left} in a session of your own."]
-    return [done]
+    return []
 
 
 def _why_not(command: Sequence[str], run: Runner) -> str:
@@ -156,10 +178,17 @@ def _bootout(settings: Settings) -> list[str]:
 
 
 def _file(settings: Settings, system: str, home: Path | None) -> Path:
-    folder = Path.home() if home is None else home
+    folder = _home_folder() if home is None else home
     if system == "darwin":
         return folder / "Library" / "LaunchAgents" / f"{_label(settings)}.plist"
     return folder / ".config" / "systemd" / "user" / f"vademecum-{_mark(settings)}.service"
+
+
+def _home_folder() -> Path:
+    folder = os.path.expanduser("~")
+    if not os.path.isabs(folder) or os.environ.get("HOME") == "":  # an empty one would be taken for /
+        raise StateError("the variable HOME names no folder, so no service can be written", hint="Set HOME.")
+    return Path(folder)
 
 
 def _label(settings: Settings) -> str:

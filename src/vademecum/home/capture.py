@@ -199,12 +199,12 @@ def record_work(
     source = home.ensure()
     at = datetime.now(UTC)
     routing = worklog.route(home.root, home.policy, draft, project=who.project, inbox=home.manifest.inbox)
-    day, moment, names = _local_day(at), _moment(at), Names(home)
+    day, moment, names, origin = _local_day(at), _moment(at), Names(home), who.project or who.name
     if dry_run:
-        shown = worklog.preview(home.root, draft, routing, date=day, at=moment, origin=who.name, names=names)
+        shown = worklog.preview(home.root, draft, routing, date=day, at=moment, origin=origin, names=names)
         return WorkRecorded(shown.path, routing.word, shown.text, written=False)
-    path = worklog.record(home.root, draft, routing, date=day, at=moment, origin=who.name, names=names)
-    text = worklog.render_work(draft, routing, date=day, at=moment, origin=who.name, names=names)
+    path = worklog.record(home.root, draft, routing, date=day, at=moment, origin=origin, names=names)
+    text = worklog.render_work(draft, routing, date=day, at=moment, origin=origin, names=names)
     return WorkRecorded(path, routing.word, text, written=True, indexed=home.follow(source, [path]))
 
 

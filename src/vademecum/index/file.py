@@ -21,6 +21,7 @@ from vademecum.index.schema import SCHEMA, lexical_form, lexical_form_with_ident
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_LEAST_WAIT_S: Final = 4.0
 PERMISSIONS: Final = "Check the state folder's permissions."
 
 
@@ -38,10 +39,10 @@ def connect(path: str, *, busy_timeout_s: float, flags: int) -> apsw.Connection:
     return connection
 
 
-def create_tables(connection: apsw.Connection) -> None:
+def create_tables(connection: apsw.Connection, *, busy_timeout_s: float) -> None:
     """Make the tables unless they are there; safe when several processes open a new file at once."""
     if connection.pragma("user_version") != SCHEMA_NUMBER:
-        _keep_a_log(connection)
+        _keep_a_log(connection, busy_timeout_s)
         with immediate(connection):
             if connection.pragma("user_version") != SCHEMA_NUMBER:
                 connection.execute(SCHEMA)
@@ -50,16 +51,36 @@ def create_tables(connection: apsw.Connection) -> None:
         _rebuild_words(connection)
 
 
-def _keep_a_log(connection: apsw.Connection) -> None:
-    """Switch to the write-ahead log. Of several that do so at once all but one are refused without any waiting."""
-    for attempt in range(200):
-        try:
-            connection.pragma("journal_mode", "wal")
-            return
-        except apsw.BusyError:
-            if attempt == 199:
-                raise
-            time.sleep(0.02)
+def _keep_a_log(connection: apsw.Connection, busy_timeout_s: float) -> None:
+    """Switch to the write-ahead log. Of several that do so at once all but one are refused without any waiting.
+
+    Where somebody holds the file the engine does wait, each time anew, so here the clock is ours.
+    """
+    deadline = time.monotonic() + max(busy_timeout_s, _LEAST_WAIT_S)
+    connection.set_busy_timeout(0)
+    try:
+        while True:
+            try:
+                connection.pragma("journal_mode", "wal")
+                return
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+    finally:
+        connection.set_busy_timeout(int(busy_timeout_s * 1000))
+
+
+def check_not_emptied(path: Path) -> None:
+    """Raises IndexCorrupt for a file without a byte that processes have open: they hold what it was.
+
+    A new one has no -shm file beside it before its first bytes are written.
+    """
+    try:
+        if path.stat().st_size == 0 and path.with_name(path.name + "-shm").exists():
+            raise IndexCorrupt(f"the index {path} was emptied while it was in use")
+    except OSError:
+        return
 
 
 def _rebuild_words(connection: apsw.Connection) -> None:

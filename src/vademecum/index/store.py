@@ -126,10 +126,11 @@ class Index:
                 connection = file.connect_read_only(path, busy_timeout_s)
                 return cls(path, connection, busy_timeout_s=busy_timeout_s, read_only=True)
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            file.check_not_emptied(path)
             if not path.exists():  # SQLite alone would take the umask; never open a file that it has locked
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             connection = file.connect(str(path), busy_timeout_s=busy_timeout_s, flags=flags)
-            file.create_tables(connection)
+            file.create_tables(connection, busy_timeout_s=busy_timeout_s)
         except apsw.Error as exc:
             raise file.translated(exc, path) from exc
         except OSError as exc:
@@ -138,7 +139,9 @@ class Index:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file that is open still stands at its path: damage and people put others there."""
+        """Whether the file that is open still stands at its path, and holds something: damage and people put others
+        there, or empty it.
+        """
         return self._identity == _identity_of(self.path)
 
     @file.translating
@@ -590,4 +593,4 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
         found = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return (found.st_dev, found.st_ino) if found.st_size else None

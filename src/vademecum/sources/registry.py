@@ -38,6 +38,7 @@ CONNECTORS: Final[Mapping[str, Connector]] = {"obsidian": ObsidianConnector(), "
 _VERSION: Final = 1
 _MAX_NAME: Final = 200
 _LEAST_DIGITS: Final = 4
+_TURNS: Final = frozenset(("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"))
 _LOCK_WAIT_S: Final = 60.0
 _KNOWN: Final = frozenset(
     (
@@ -315,9 +316,12 @@ def source_id(kind: str, root: Path) -> str:
 
 
 def clean_name(name: str) -> str:
-    """A display name on one line, without control characters, at most 200 characters."""
+    """A display name on one line, at most 200 characters, without control characters and what turns the direction of
+    reading: in a list it would turn what stands beside it.
+    """
     text = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in name)
-    return " ".join("".join(c for c in text if unicodedata.category(c) != "Cs").split())[:_MAX_NAME]
+    kept = (c for c in text if unicodedata.category(c) != "Cs" and unicodedata.bidirectional(c) not in _TURNS)
+    return " ".join("".join(kept).split())[:_MAX_NAME]
 
 
 def check_root(path: str, settings: Settings) -> Path:
