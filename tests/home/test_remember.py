@@ -292,3 +292,20 @@ def test_the_history_is_in_the_vault_and_git_leaves_the_state_out(bench: Workben
     ]
     assert (bench.app.home.root / ".vade/.gitignore").read_text() == "state/\nbackups/\n"
     assert not [name for name in os.listdir(bench.app.home.root / ".vade") if name.endswith(".tmp")]
+
+
+def test_a_body_that_no_index_takes_is_refused(bench: Workbench) -> None:
+    with pytest.raises(MemoryRefused, match="body is too long"):
+        remember(bench, PERSON, body="word " * 50_000)
+    assert titles(bench, PERSON) == []
+
+
+def test_what_the_index_does_not_take_is_told_and_found_by_its_words(vade_home: Path) -> None:
+    bench = Workbench(vade_home, sources_max_file_bytes=600)
+    try:
+        assert remember(bench).indexed
+        long = remember(bench, title="Something much longer", body="feldspar " * 100)
+        assert long.written and not long.indexed
+        assert [hit.title for hit in bench.recall("feldspar", caller=KESTREL.caller).hits] == ["Something much longer"]
+    finally:
+        bench.close()

@@ -36,6 +36,8 @@ TYPES: Final = ("fact", "preference", "decision", "rule", "learning", "issue")
 _LONGEST_TITLE: Final = 200
 _SHORTEST_BODY: Final = 40
 _LONG_BODY: Final = 8_000
+# No index takes a file of several megabytes, so that nothing would find it.
+_LONGEST_BODY: Final = 200_000
 # Properties of more than 64 KiB are cut when they are read, and the reach with them.
 _MOST_ENTRIES: Final = 50
 _LONGEST_ENTRY: Final = 100
@@ -192,6 +194,8 @@ def _check_words(form: _Form, title: str, body: str, *, shortest: int) -> None:
         form.refuse("body", "body is required")
     elif len(body) < shortest:
         form.refuse("body", f"body is too short: {len(body)} characters, {shortest} at least")
+    elif len(body) > _LONGEST_BODY:
+        form.refuse("body", f"body is too long: {len(body):,} characters, {_LONGEST_BODY:,} at most")
 
 
 def _reach(form: _Form, origin: str | None, fallback: Literal["general"] | None) -> tuple[Reach, Scope | None]:

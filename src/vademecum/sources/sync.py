@@ -271,7 +271,8 @@ class _Sync:
         gone = [note.document for path, note in stored.items() if path not in scan.files]
         turned = [document for documents in self._turned.values() for document in documents]
         self.index.drop([*gone, *turned], at=now())
-        return scan.files.keys() == {path for path in paths if os.path.lexists(self.source.root / path)} and not turned
+        there = [path for path in paths if os.path.lexists(self.source.root / path)]
+        return self.index.stored_notes(row.row, there).keys() == set(there)
 
     def _pending(self, row: SourceRow, scan: Scan) -> list[str]:
         """The notes to read. Those that the last run could not read come last, in no order, so that however little
