@@ -34,7 +34,7 @@ def diagnosis(checks: Sequence[Check]) -> dict[str, Any]:
 
 def examine(app: Vademecum) -> list[Check]:
     """Look at everything."""
-    return [*_check_state(app), *_check_sources(app), *_check_index(app), *_check_model(app)]
+    return [*_check_state(app), *_check_sources(app), *_check_home(app), *_check_index(app), *_check_model(app)]
 
 
 def _check_state(app: Vademecum) -> list[Check]:
@@ -48,6 +48,18 @@ def _check_state(app: Vademecum) -> list[Check]:
         Check("state folder", writable, str(home), f"Make {home} writable for you."),
         Check("privacy", private, f"mode {mode:04o}", f"Others can read your index: chmod 700 {home}"),
     ]
+
+
+def _check_home(app: Vademecum) -> list[Check]:
+    """The home vault, once there is one or one was chosen."""
+    root = app.settings.home_vault
+    if not os.path.isdir(root):
+        chosen = bool(str(app.settings.values["vault.path"]).strip())
+        away = Check("home vault", False, f"{root} is not there", "Bring its drive back, or choose another vault.")
+        return [away] if chosen else []
+    told = app.home.as_json()
+    detail = "; ".join(told["diagnostics"][:3]) or f"{told['memories']:,} memories in {root / told['memory_root']}"
+    return [Check("home vault", not told["diagnostics"], detail, "`vade vault show` has the details.")]
 
 
 def _check_index(app: Vademecum) -> list[Check]:

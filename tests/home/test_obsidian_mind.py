@@ -9,6 +9,7 @@ import pytest
 from obsidian_mind import HUMAN_NOTE, SERVED_MEMORIES, build_obsidian_mind
 from process import Finished
 from vademecum.access import ANONYMOUS, OWNER, Caller
+from vademecum.doctor import examine
 from vademecum.home import Standing
 from workbench import Workbench
 
@@ -101,6 +102,9 @@ def test_a_memory_folder_that_was_renamed_is_followed_and_told_of(vade_home: Pat
         assert path.startswith("lessons/")
         assert not (brain / "memories").exists()
         assert any("lessons/" in line for line in bench.app.home.as_json()["diagnostics"])
+        (check,) = [check for check in examine(bench.app) if check.name == "home vault"]
+        assert not check.ok
+        assert "lessons/" in check.detail
         assert bench.recall("quartz").hits[0].path == path
     finally:
         bench.close()
