@@ -175,11 +175,13 @@ class Seat:
         return True
 
     def _keep_record(self) -> None:
-        if os.pread(self._descriptor, _MOST_RECORD, 0) != self._record:
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, self._record, 0)
-        if _content(record_file(self._settings)) != self._record:
-            config.replace_file(record_file(self._settings), self._record)
+        try:
+            if _content(record_file(self._settings)) != self._record:
+                config.replace_file(record_file(self._settings), self._record)
+        finally:  # last, since whoever waits for a daemon that begins is content with this one, and reads the other
+            if os.pread(self._descriptor, _MOST_RECORD, 0) != self._record:
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, self._record, 0)
 
 
 @contextmanager
